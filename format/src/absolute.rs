@@ -1,0 +1,131 @@
+//! The absolute profile: positions and values that need no base, for every dtype.
+//!
+//! Gaps between positions are split into tokens and raw bits; tokens and the bytes of the values, plane by plane, are packed
+//! by zstd where that is smaller.
+
+use crate::bytes::{Cursor, push_varint};
+use crate::codec::{Deflate, Inflate};
+use crate::contextual::{RawReader, RawWriter};
+use crate::error::{Damage, Error, Place};
+use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES};
+use crate::token::{bucket, split};
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+const PLANE_RAW: u8 = 0;
+const PLANE_ZSTD: u8 = 1;
+
+/// The changes of one segment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AbsoluteChanges {
+    /// Which cells change, counted from 0 over the segment, ascending.
+    pub positions: Vec<u32>,
+    /// The new cells, little-endian, as many bytes each as a cell has.
+    pub values: Vec<u8>,
+}
+
+impl AbsoluteChanges {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.positions.clear();
+        self.values.clear();
+    }
+}
+
+/// Appends the payload of a segment whose cells have `cell_bytes` bytes.
+pub fn encode(changes: &AbsoluteChanges, cell_bytes: usize, codec: &impl Deflate, out: &mut Vec<u8>) {
+    let mut raw = RawWriter::default();
+    let mut next = 0u32;
+    let mut token = |position: &u32| {
+        let gap = split(position.wrapping_sub(next));
+        raw.push(gap.raw, gap.raw_bits);
+        next = position.wrapping_add(1);
+        gap.token
+    };
+    let tokens: Vec<u8> = changes.positions.iter().map(&mut token).collect();
+    push_plane(&tokens, codec, out);
+    for plane in 0..cell_bytes {
+        let bytes: Vec<u8> = changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect();
+        push_plane(&bytes, codec, out);
+    }
+    raw.finish(out);
+}
+
+/// Decodes the payload of a segment of `cells` cells of `cell_bytes` bytes each and `expected` changes.
+///
+/// # Errors
+/// [`Error::Damaged`] or [`Error::Truncated`].
+pub fn decode(
+    bytes: &[u8],
+    cells: u32,
+    expected: u32,
+    cell_bytes: usize,
+    codec: &impl Inflate,
+) -> Result<AbsoluteChanges, Error> {
+    let mut cursor = Cursor::new(bytes, Place::Payload);
+    let count = expected as usize;
+    if cell_bytes == 0 || cell_bytes > MAX_CELL_BYTES || expected > cells {
+        return Err(Error::Misuse { what: "a cell has 1 to 8 bytes, and changes are not more than cells" });
+    }
+    let tokens = read_plane(&mut cursor, count, codec)?;
+    let mut values = alloc::vec![0; count * cell_bytes];
+    for plane in 0..cell_bytes {
+        let bytes = read_plane(&mut cursor, count, codec)?;
+        values.iter_mut().skip(plane).step_by(cell_bytes).zip(bytes.iter()).for_each(|(to, from)| *to = *from);
+    }
+    let mut raw = RawReader::new(cursor.rest());
+    let mut next = 0u64;
+    let mut positions = Vec::with_capacity(count);
+    for token in tokens.iter() {
+        if usize::from(*token) >= GAP_TOKENS {
+            return Err(cursor.damaged(Damage::OutOfRange));
+        }
+        let (low, bits) = bucket(*token);
+        let position = next + u64::from(low) + (raw.take(bits) & ((1 << bits) - 1));
+        positions.push(position as u32);
+        next = position + 1;
+    }
+    if next > u64::from(cells) {
+        return Err(cursor.damaged(Damage::OutOfRange));
+    }
+    if !raw.ended_well() {
+        return Err(cursor.damaged(Damage::RawBits));
+    }
+    Ok(AbsoluteChanges { positions, values })
+}
+
+fn push_plane(bytes: &[u8], codec: &impl Deflate, out: &mut Vec<u8>) {
+    match codec.deflate(bytes).filter(|frame| frame.len() < bytes.len()) {
+        Some(frame) => {
+            out.push(PLANE_ZSTD);
+            push_varint(out, frame.len() as u64);
+            out.extend_from_slice(&frame);
+        }
+        None => {
+            out.push(PLANE_RAW);
+            out.extend_from_slice(bytes);
+        }
+    }
+}
+
+fn read_plane<'a>(cursor: &mut Cursor<'a>, length: usize, codec: &impl Inflate) -> Result<Cow<'a, [u8]>, Error> {
+    match cursor.byte()? {
+        PLANE_RAW => cursor.take(length).map(Cow::Borrowed),
+        PLANE_ZSTD => {
+            let packed = cursor.varint_up_to(length as u64)? as usize;
+            let plane = codec.inflate(cursor.take(packed)?, length).filter(|plane| plane.len() == length);
+            plane.map(Cow::Owned).ok_or(cursor.damaged(Damage::Plane))
+        }
+        _ => Err(cursor.damaged(Damage::Plane)),
+    }
+}

@@ -1,0 +1,305 @@
+//! The contextual profile: ranks among the base's cells of the same exponent class, and ULP steps.
+//!
+//! For each class, in order: the ranks of the changed cells, as gaps, and their ULP steps. Gap and step are split into
+//! tokens (rANS, by the model of the class) and raw bits. Change `i` of a class uses rANS lanes 0 and 1 if `i` is even,
+//! 2 and 3 if it is odd, so that four decodings are in flight.
+
+use crate::bytes::{Cursor, push_varint};
+use crate::error::{Damage, Error, Place};
+use crate::layout::{CLASSES, GAP_TOKENS, STEP_TOKENS};
+use crate::model::{ClassModel, ContextModel};
+use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
+use crate::token::{bucket, split, unzigzag, zigzag};
+use alloc::vec::Vec;
+
+/// The changes of one exponent class of a segment, ranks ascending.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClassChanges {
+    /// Which of the class's cells change, counted from 0 over the whole segment.
+    pub ranks: Vec<u32>,
+    /// How far each moves, in ULP; never 0.
+    pub steps: Vec<i16>,
+}
+
+impl ClassChanges {
+    /// Adds a change behind the others.
+    #[inline(always)]
+    pub fn push(&mut self, rank: u32, step: i16) {
+        self.ranks.push(rank);
+        self.steps.push(step);
+    }
+
+    fn clear(&mut self) {
+        self.ranks.clear();
+        self.steps.clear();
+    }
+}
+
+/// The changes of one segment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContextualChanges {
+    /// By exponent class.
+    pub classes: [ClassChanges; CLASSES],
+}
+
+impl ContextualChanges {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.classes.iter().map(|class| class.ranks.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.classes.iter_mut().for_each(ClassChanges::clear);
+    }
+}
+
+/// Appends the payload of a segment.
+///
+/// # Errors
+/// [`Error::Misuse`] if the model lacks a class or a token that occurs, or ranks do not ascend.
+pub fn encode(changes: &ContextualChanges, model: &ContextModel, out: &mut Vec<u8>) -> Result<(), Error> {
+    let misfit = Error::Misuse { what: "the context model lacks a token that occurs" };
+    let mut raw = RawWriter::default();
+    let mut coded = Vec::new();
+    for (class, model) in changes.classes.iter().zip(&model.classes) {
+        match model {
+            Some(model) => {
+                push_varint(out, class.ranks.len() as u64);
+                coded.push(class_intervals(class, model, &mut raw)?);
+            }
+            None if class.ranks.is_empty() => {}
+            None => return Err(misfit),
+        }
+    }
+    let mut encoder = Encoder::new();
+    for class in coded.iter().rev() {
+        let (pairs, last) = class.as_chunks::<2>();
+        if let [(gap, step)] = last {
+            encoder.put::<1>(*step);
+            encoder.put::<0>(*gap);
+        }
+        for [(gap_0, step_0), (gap_1, step_1)] in pairs.iter().rev() {
+            encoder.put::<3>(*step_1);
+            encoder.put::<2>(*gap_1);
+            encoder.put::<1>(*step_0);
+            encoder.put::<0>(*gap_0);
+        }
+    }
+    encoder.finish(out);
+    raw.finish(out);
+    Ok(())
+}
+
+/// The rANS intervals of each change's gap and step; their raw bits go to `raw`.
+fn class_intervals(
+    class: &ClassChanges,
+    model: &ClassModel,
+    raw: &mut RawWriter,
+) -> Result<Vec<(Interval, Interval)>, Error> {
+    let mut gaps = [Interval::default(); GAP_TOKENS];
+    let mut steps = [Interval::default(); STEP_TOKENS];
+    gaps.iter_mut().zip(model.gaps.intervals()).for_each(|(to, from)| *to = from);
+    steps.iter_mut().zip(model.steps.intervals()).for_each(|(to, from)| *to = from);
+    let mut next = 0u32;
+    let mut lacking = false;
+    let mut interval = |rank: &u32, step: &i16| {
+        let gap = split(rank.wrapping_sub(next));
+        let step = split(zigzag(*step));
+        next = rank.wrapping_add(1);
+        raw.push(gap.raw, gap.raw_bits);
+        raw.push(step.raw, step.raw_bits);
+        let gap = gaps.get(usize::from(gap.token)).copied().unwrap_or_default();
+        let step = steps.get(usize::from(step.token)).copied().unwrap_or_default();
+        lacking |= gap.frequency == 0 || step.frequency == 0;
+        (gap, step)
+    };
+    let intervals = class.ranks.iter().zip(&class.steps).map(|(rank, step)| interval(rank, step)).collect();
+    if lacking { Err(Error::Misuse { what: "the context model lacks a token that occurs" }) } else { Ok(intervals) }
+}
+
+/// Decodes segments of a patch; keeps the tables of the model used last.
+#[derive(Debug, Default)]
+pub struct ContextualDecoder {
+    tables: Vec<Option<ClassTables>>,
+    model: Option<usize>,
+}
+
+#[derive(Debug)]
+struct ClassTables {
+    gaps: DecodeTable,
+    steps: DecodeTable,
+}
+
+impl ContextualDecoder {
+    /// Decodes the payload of a segment of `cells` cells and `expected` changes, coded by `models[model]`.
+    ///
+    /// Always pass the same `models` to one decoder. `changes` is overwritten. The result is in range and in order; whether each
+    /// rank exists depends on the base, which the base fingerprint settles.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Truncated`]; `changes` is then unspecified.
+    pub fn decode(
+        &mut self,
+        bytes: &[u8],
+        models: &[ContextModel],
+        model: usize,
+        cells: u32,
+        expected: u32,
+        changes: &mut ContextualChanges,
+    ) -> Result<(), Error> {
+        let mut cursor = Cursor::new(bytes, Place::Payload);
+        self.prepare(models, model).ok_or(cursor.damaged(Damage::Profile))?;
+        changes.clear();
+        let counts = self.class_counts(&mut cursor, expected)?;
+        let mut decoder = Decoder::new(&mut cursor)?;
+        let mut raw = RawReader::new(cursor.rest());
+        let mut covered = 0u64;
+        for ((class, tables), count) in changes.classes.iter_mut().zip(&self.tables).zip(counts) {
+            let Some(tables) = tables else { continue };
+            covered += tables.decode(&mut decoder, &mut raw, count, class);
+        }
+        if !decoder.ended_well() {
+            return Err(cursor.damaged(Damage::EntropyStream));
+        }
+        if !raw.ended_well() {
+            return Err(cursor.damaged(Damage::RawBits));
+        }
+        if covered > u64::from(cells) {
+            return Err(cursor.damaged(Damage::OutOfRange));
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, models: &[ContextModel], model: usize) -> Option<()> {
+        if self.model != Some(model) {
+            let tables = |class: &ClassModel| ClassTables {
+                gaps: DecodeTable::new(&class.gaps),
+                steps: DecodeTable::new(&class.steps),
+            };
+            self.tables = models.get(model)?.classes.iter().map(|class| class.as_ref().map(tables)).collect();
+            self.model = Some(model);
+        }
+        Some(())
+    }
+
+    fn class_counts(&self, cursor: &mut Cursor<'_>, expected: u32) -> Result<[u32; CLASSES], Error> {
+        let mut counts = [0; CLASSES];
+        let mut left = expected;
+        for (count, tables) in counts.iter_mut().zip(&self.tables) {
+            if tables.is_some() {
+                let read = cursor.varint()?;
+                *count = u32::try_from(read)
+                    .ok()
+                    .filter(|count| *count <= left)
+                    .ok_or(cursor.damaged(Damage::ClassCounts))?;
+                left -= *count;
+            }
+        }
+        if left == 0 { Ok(counts) } else { Err(cursor.damaged(Damage::ClassCounts)) }
+    }
+}
+
+impl ClassTables {
+    /// Decodes `count` changes; returns how many cells of the class they need.
+    fn decode(&self, decoder: &mut Decoder<'_>, raw: &mut RawReader, count: u32, changes: &mut ClassChanges) -> u64 {
+        changes.ranks.resize(count as usize, 0);
+        changes.steps.resize(count as usize, 0);
+        let mut next = 0u64;
+        let mut finish = |raw: &mut RawReader, gap: u8, step: u8, rank_out: &mut u32, step_out: &mut i16| {
+            let ((gap_low, gap_bits), (step_low, step_bits)) = (bucket(gap), bucket(step));
+            let window = raw.take(gap_bits + step_bits);
+            let gap = gap_low + (window as u32 & ((1 << gap_bits) - 1));
+            let step = step_low + ((window >> gap_bits) as u32 & ((1 << step_bits) - 1));
+            let rank = next + u64::from(gap);
+            // Ranks over 32 bits are refused by the caller, who learns of them from the last one.
+            *rank_out = rank as u32;
+            *step_out = unzigzag(step);
+            next = rank + 1;
+        };
+        let (rank_pairs, last_rank) = changes.ranks.as_chunks_mut::<2>();
+        let (step_pairs, last_step) = changes.steps.as_chunks_mut::<2>();
+        for ([rank_0, rank_1], [step_0, step_1]) in rank_pairs.iter_mut().zip(step_pairs) {
+            let tokens = (
+                decoder.get::<0>(&self.gaps),
+                decoder.get::<1>(&self.steps),
+                decoder.get::<2>(&self.gaps),
+                decoder.get::<3>(&self.steps),
+            );
+            finish(raw, tokens.0, tokens.1, rank_0, step_0);
+            finish(raw, tokens.2, tokens.3, rank_1, step_1);
+        }
+        if let ([rank], [step]) = (last_rank, last_step) {
+            let tokens = (decoder.get::<0>(&self.gaps), decoder.get::<1>(&self.steps));
+            finish(raw, tokens.0, tokens.1, rank, step);
+        }
+        next
+    }
+}
+
+/// Packs bits, lowest first.
+#[derive(Debug, Default)]
+pub(crate) struct RawWriter {
+    bytes: Vec<u8>,
+    pending: u64,
+    bits: u32,
+}
+
+impl RawWriter {
+    /// Appends the low `bits` (at most 32) of `value`, whose higher bits are zero.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, value: u32, bits: u32) {
+        self.pending |= u64::from(value) << self.bits;
+        self.bits += bits;
+        if self.bits >= 32 {
+            self.bytes.extend_from_slice(&(self.pending as u32).to_le_bytes());
+            self.pending >>= 32;
+            self.bits -= 32;
+        }
+    }
+
+    pub(crate) fn finish(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.bytes);
+        out.extend(self.pending.to_le_bytes().iter().take(self.bits.div_ceil(8) as usize));
+    }
+}
+
+/// Unpacks what [`RawWriter`] packed. Past the end it gives zeros, which [`RawReader::ended_well`] notices.
+#[derive(Debug)]
+pub(crate) struct RawReader {
+    /// The bytes and eight zeros, so that a whole window can be read at any of them.
+    padded: Vec<u8>,
+    bit: usize,
+}
+
+impl RawReader {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        let mut padded = Vec::with_capacity(bytes.len() + 8);
+        padded.extend_from_slice(bytes);
+        padded.extend_from_slice(&[0; 8]);
+        Self { padded, bit: 0 }
+    }
+
+    /// The next bits, lowest first, with more above them; moves on by `bits`, at most 57.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, bits: u32) -> u64 {
+        let window = self
+            .padded
+            .get(self.bit / 8..)
+            .and_then(<[u8]>::first_chunk)
+            .map_or(0, |window| u64::from_le_bytes(*window));
+        let window = window >> (self.bit % 8);
+        self.bit += bits as usize;
+        window
+    }
+
+    /// Whether all bytes were used and the bits that pad the last one are zeros.
+    pub(crate) fn ended_well(&mut self) -> bool {
+        self.bit.div_ceil(8) + 8 == self.padded.len() && self.take(0) == 0
+    }
+}

@@ -1,0 +1,282 @@
+//! An order-independent check of cells that a GPU can take.
+//!
+//! Every tensor is read as 32-bit little-endian words (the last one padded with zeros). A word contributes a mix of
+//! its bits, its index and the seed to two sums modulo 2^32. The fingerprint of any set of words is the sum of theirs,
+//! so segments add up to tensors and checkpoints whichever way they are cut, and a change updates it by one subtraction and
+//! one addition. It guards against divergence, not against forgery.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// Two sums modulo 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Fingerprint {
+    /// First sum.
+    pub a: u32,
+    /// Second sum.
+    pub b: u32,
+}
+
+impl Fingerprint {
+    /// Of nothing.
+    pub const ZERO: Self = Self { a: 0, b: 0 };
+
+    /// Little-endian `a`, then `b`.
+    pub fn to_bytes(self) -> [u8; 8] {
+        (u64::from(self.b) << 32 | u64::from(self.a)).to_le_bytes()
+    }
+
+    /// The inverse of [`Fingerprint::to_bytes`].
+    pub fn from_bytes(bytes: [u8; 8]) -> Self {
+        let both = u64::from_le_bytes(bytes);
+        Self { a: both as u32, b: (both >> 32) as u32 }
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}{:08x}", self.a, self.b)
+    }
+}
+
+impl Add for Fingerprint {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self { a: self.a.wrapping_add(other.a), b: self.b.wrapping_add(other.b) }
+    }
+}
+
+impl Sub for Fingerprint {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Self { a: self.a.wrapping_sub(other.a), b: self.b.wrapping_sub(other.b) }
+    }
+}
+
+impl AddAssign for Fingerprint {
+    #[inline(always)]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl SubAssign for Fingerprint {
+    #[inline(always)]
+    fn sub_assign(&mut self, other: Self) {
+        *self = *self - other;
+    }
+}
+
+impl core::iter::Sum for Fingerprint {
+    fn sum<I: Iterator<Item = Self>>(terms: I) -> Self {
+        terms.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// Odd multipliers of the word index: two different irrational fractions of 2^32, so that no two lanes share a key.
+const INDEX_A: u32 = 0x9e37_79b1;
+const INDEX_B: u32 = 0x85eb_ca77;
+/// Multipliers of a 32-bit mixer with low bias (Wellons, "hash prospector").
+const MIX_1: u32 = 0x7feb_352d;
+const MIX_2: u32 = 0x846c_a68b;
+const MIX_3: u32 = 0xc2b2_ae3d;
+
+/// What distinguishes one tensor's words from another's: derived from the seed and the tensor's place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Salt {
+    /// Key of index 0 in the first lane.
+    pub a: u32,
+    /// Key of index 0 in the second lane.
+    pub b: u32,
+}
+
+impl Salt {
+    /// For the words of table entry `tensor` whose index has the upper half `page` (0 below 2^32 words).
+    pub fn new(seed: u64, tensor: u32, page: u32) -> Self {
+        // SplitMix64's finaliser over seed and place.
+        let mut x =
+            seed ^ (u64::from(page) << 32 | u64::from(tensor)).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^= x >> 31;
+        Self { a: x as u32, b: (x >> 32) as u32 }
+    }
+
+    /// What the word `word` at `index` (modulo 2^32) contributes.
+    #[inline(always)]
+    pub fn word(self, word: u32, index: u32) -> Fingerprint {
+        self.keyed(word, index.wrapping_mul(INDEX_A), index.wrapping_mul(INDEX_B))
+    }
+
+    #[inline(always)]
+    fn keyed(self, word: u32, index_a: u32, index_b: u32) -> Fingerprint {
+        let mut x = word ^ self.a.wrapping_add(index_a);
+        x ^= x >> 16;
+        x = x.wrapping_mul(MIX_1);
+        x ^= x >> 15;
+        x = x.wrapping_mul(MIX_2);
+        x ^= x >> 16;
+        let mut y = (x ^ self.b.wrapping_add(index_b)).wrapping_mul(MIX_3);
+        y ^= y >> 15;
+        Fingerprint { a: x, b: y }
+    }
+
+    /// The sum over consecutive words. Written for lanes of 8, which compilers turn into vector code.
+    #[inline(always)]
+    pub fn words(self, words: &[[u8; 4]], first: u32) -> Fingerprint {
+        const LANES: usize = 8;
+        let (mut a, mut b) = ([0u32; LANES], [0u32; LANES]);
+        let mut index_a: [u32; LANES] =
+            core::array::from_fn(|lane| first.wrapping_add(lane as u32).wrapping_mul(INDEX_A));
+        let mut index_b: [u32; LANES] =
+            core::array::from_fn(|lane| first.wrapping_add(lane as u32).wrapping_mul(INDEX_B));
+        let (chunks, rest) = words.as_chunks::<LANES>();
+        for chunk in chunks {
+            for ((((word, a), b), ia), ib) in chunk.iter().zip(&mut a).zip(&mut b).zip(&mut index_a).zip(&mut index_b) {
+                let mixed = self.keyed(u32::from_le_bytes(*word), *ia, *ib);
+                *a = a.wrapping_add(mixed.a);
+                *b = b.wrapping_add(mixed.b);
+                *ia = ia.wrapping_add(INDEX_A.wrapping_mul(LANES as u32));
+                *ib = ib.wrapping_add(INDEX_B.wrapping_mul(LANES as u32));
+            }
+        }
+        let whole = a.iter().zip(&b).map(|(a, b)| Fingerprint { a: *a, b: *b }).sum::<Fingerprint>();
+        let start = first.wrapping_add((chunks.len() * LANES) as u32);
+        whole
+            + rest
+                .iter()
+                .zip(0u32..)
+                .map(|(word, i)| self.word(u32::from_le_bytes(*word), start.wrapping_add(i)))
+                .sum::<Fingerprint>()
+    }
+}
+
+/// The fingerprint of `bytes`, which start at word `first_word` of table entry `tensor`.
+///
+/// Bytes past the last whole word are padded with zeros, as the end of a tensor is.
+pub fn fingerprint(bytes: &[u8], seed: u64, tensor: u32, first_word: u64) -> Fingerprint {
+    const PAGE: u64 = 1 << 32;
+    let (words, tail) = bytes.as_chunks::<4>();
+    let mut sum = Fingerprint::ZERO;
+    let mut index = first_word;
+    let mut rest = words;
+    while !rest.is_empty() {
+        let in_page = usize::try_from(PAGE - index % PAGE).map_or(rest.len(), |words| words.min(rest.len()));
+        let (now, later) = rest.split_at(in_page);
+        sum += Salt::new(seed, tensor, (index >> 32) as u32).words(now, index as u32);
+        index += in_page as u64;
+        rest = later;
+    }
+    if !tail.is_empty() {
+        sum += Salt::new(seed, tensor, (index >> 32) as u32).word(padded_word(tail), index as u32);
+    }
+    sum
+}
+
+/// Up to four bytes as a little-endian word, zeros above.
+#[inline(always)]
+pub(crate) fn padded_word(bytes: &[u8]) -> u32 {
+    let mut word = [0; 4];
+    word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u32::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut x = 1u32;
+        (0..bytes)
+            .map(|_| {
+                x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (x >> 24) as u8
+            })
+            .collect()
+    }
+
+    /// The definition, word by word: what every fast path must equal.
+    fn naive(bytes: &[u8], seed: u64, tensor: u32, first_word: u64) -> Fingerprint {
+        bytes
+            .chunks(4)
+            .zip(first_word..)
+            .map(|(word, i)| Salt::new(seed, tensor, (i >> 32) as u32).word(padded_word(word), i as u32))
+            .sum()
+    }
+
+    #[test]
+    fn fast_paths_equal_the_definition() {
+        let bytes = noise(5000);
+        for (length, first) in [
+            (0, 0),
+            (1, 0),
+            (4, 7),
+            (31, 9),
+            (1023, 0),
+            (1024, 1),
+            (5000, 0),
+            (5000, (1 << 32) - 300),
+            (4999, (3 << 32) - 1),
+        ] {
+            assert_eq!(
+                fingerprint(&bytes[..length], 5, 3, first),
+                naive(&bytes[..length], 5, 3, first),
+                "{length} {first}"
+            );
+        }
+    }
+
+    #[test]
+    fn parts_add_up_and_changes_update() {
+        let mut bytes = noise(4096);
+        let whole = fingerprint(&bytes, 1, 2, 0);
+        assert_eq!(fingerprint(&bytes[..1000], 1, 2, 0) + fingerprint(&bytes[1000..], 1, 2, 250), whole);
+        let salt = Salt::new(1, 2, 0);
+        let before = salt.word(padded_word(&bytes[400..404]), 100);
+        bytes[402] ^= 0x80;
+        assert_eq!(whole - before + salt.word(padded_word(&bytes[400..404]), 100), fingerprint(&bytes, 1, 2, 0));
+    }
+
+    #[test]
+    fn place_seed_and_every_bit_count() {
+        let bytes = noise(64);
+        let whole = fingerprint(&bytes, 1, 2, 0);
+        assert_ne!(fingerprint(&bytes, 2, 2, 0), whole);
+        assert_ne!(fingerprint(&bytes, 1, 3, 0), whole);
+        assert_ne!(fingerprint(&bytes, 1, 2, 1), whole);
+        for bit in 0..512 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let other = fingerprint(&flipped, 1, 2, 0);
+            assert!(other.a != whole.a && other.b != whole.b, "each lane alone sees a change of one word (bit {bit})");
+        }
+    }
+
+    #[test]
+    fn pairs_of_like_changes_do_not_cancel() {
+        // Sign flips in two words are the classic way to fool a sum: over all pairs of 64 words none may cancel in
+        // both lanes, and few in one.
+        let bytes = noise(256);
+        let whole = fingerprint(&bytes, 9, 0, 0);
+        for i in 0..64 {
+            for j in 0..i {
+                let mut flipped = bytes.clone();
+                flipped[4 * i + 3] ^= 0x80;
+                flipped[4 * j + 3] ^= 0x80;
+                assert_ne!(fingerprint(&flipped, 9, 0, 0), whole);
+                assert_ne!(fingerprint(&flipped, 9, 0, 0).a, whole.a);
+            }
+        }
+    }
+
+    /// Values from an independent implementation of FORMAT.md: every other one must give these.
+    #[test]
+    fn known_values() {
+        let bytes: Vec<u8> = (0..=255u16).map(|x| x as u8).collect();
+        assert_eq!(std::format!("{}", fingerprint(&bytes, 0, 0, 0)), "518e50c714f3362d");
+        assert_eq!(std::format!("{}", fingerprint(&bytes[..5], 7, 1, 1 << 33)), "5211ee9f33d40673");
+    }
+}

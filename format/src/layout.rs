@@ -1,0 +1,70 @@
+//! Every magic, width and cap of the format, in one place. FORMAT.md gives the same numbers in prose.
+
+/// First eight bytes of a patch. The high bit and the line ending catch transfers that mangle binary files.
+pub const MAGIC: [u8; 8] = *b"\x89PULSE\r\n";
+/// The one version this build reads and writes.
+pub const VERSION: u16 = 1;
+/// Magic, version, flags, packed and raw header length, hash.
+pub const PREAMBLE_BYTES: usize = 8 + 2 + 2 + 4 + 4 + HASH_BYTES;
+/// Bytes of the preamble that its hash covers, followed by the packed header.
+pub const PREAMBLE_HASHED_BYTES: usize = PREAMBLE_BYTES - HASH_BYTES;
+/// A BLAKE3 hash.
+pub const HASH_BYTES: usize = 32;
+/// The raw header may be at most this many times its packed size, so that few bytes cannot claim much memory.
+pub const MAX_HEADER_RATIO: usize = 256;
+
+/// Longest run id, in bytes of UTF-8.
+pub const MAX_RUN_ID_BYTES: usize = 256;
+/// Longest tensor name, in bytes of UTF-8.
+pub const MAX_NAME_BYTES: usize = 4096;
+/// Most dimensions of a tensor.
+pub const MAX_RANK: usize = 16;
+/// Most context models of a patch.
+pub const MAX_MODELS: usize = 256;
+
+/// Cells a segment covers at most: 8 MiB of BF16, and ranks that fit 22 bits.
+pub const MAX_SEGMENT_CELLS: u32 = 1 << 22;
+/// A cut inside a tensor falls on a multiple of this many cells; also the unit of the block kernels.
+pub const BLOCK_CELLS: usize = 1024;
+/// Widest cell, in bytes.
+pub const MAX_CELL_BYTES: usize = 8;
+
+/// Exponent classes of a contextual segment.
+pub const CLASSES: usize = 32;
+/// The BF16 exponent field of class 0; smaller exponents join it, exponents from 31 above it join class 31.
+pub const BF16_FIRST_EXPONENT: u16 = 100;
+
+/// Values below `1 << TOKEN_DIRECT_BITS` are tokens of their own.
+pub const TOKEN_DIRECT_BITS: u32 = 3;
+/// Bits below the leading one that a token carries; the rest are raw bits.
+pub const TOKEN_MANTISSA_BITS: u32 = 2;
+/// Tokens of rank gaps, which are below [`MAX_SEGMENT_CELLS`].
+pub const GAP_TOKENS: usize = tokens_below_power(MAX_SEGMENT_CELLS.ilog2());
+/// Tokens of zigzag ULP steps, which are below 2^16.
+pub const STEP_TOKENS: usize = tokens_below_power(16);
+
+/// Token frequencies of one alphabet sum to `1 << PROBABILITY_BITS`.
+pub const PROBABILITY_BITS: u32 = 12;
+/// The sum of the frequencies of one alphabet.
+pub const PROBABILITY_SUM: u32 = 1 << PROBABILITY_BITS;
+/// Interleaved rANS states.
+pub const RANS_LANES: usize = 4;
+/// Lower bound of a rANS state; states are renormalised by 16-bit words.
+pub const RANS_LOW: u32 = 1 << 16;
+
+const fn tokens_below_power(bits: u32) -> usize {
+    (1 << TOKEN_DIRECT_BITS) + (((bits - TOKEN_DIRECT_BITS) as usize) << TOKEN_MANTISSA_BITS)
+}
+
+const _: () = {
+    assert!(PREAMBLE_BYTES == 52);
+    assert!(TOKEN_MANTISSA_BITS <= TOKEN_DIRECT_BITS);
+    assert!(GAP_TOKENS == 84 && STEP_TOKENS == 60);
+    // A decoding table entry packs a token in 8 bits beside two 12-bit fields.
+    assert!(GAP_TOKENS <= 256 && PROBABILITY_BITS * 2 + 8 <= 32);
+    // One renormalisation step is always enough.
+    assert!(PROBABILITY_BITS <= 16);
+    assert!((MAX_SEGMENT_CELLS as usize).is_multiple_of(BLOCK_CELLS));
+    // Raw bits of one gap and one step fit a 64-bit window at any bit offset.
+    assert!(MAX_SEGMENT_CELLS.ilog2() + 16 + 7 <= 64);
+};

@@ -1,0 +1,241 @@
+//! Order-0 rANS: 32-bit states, 16-bit renormalisation, 12-bit probabilities.
+
+use crate::bytes::{Cursor, push_varint};
+use crate::error::{Damage, Error};
+use crate::layout::{PROBABILITY_BITS, PROBABILITY_SUM, RANS_LANES, RANS_LOW};
+use alloc::vec::Vec;
+
+/// How often each token of an alphabet is expected, in units of 1/4,096. The last token has a frequency above 0.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frequencies(Vec<u16>);
+
+impl Frequencies {
+    /// The closest frequencies to a histogram in which every token that occurs keeps at least 1.
+    ///
+    /// `None` if nothing occurs.
+    pub fn from_histogram(histogram: &[u32]) -> Option<Self> {
+        let used = histogram.iter().rposition(|count| *count > 0)? + 1;
+        let total: u64 = histogram.iter().map(|count| u64::from(*count)).sum();
+        let scale = |count: u32| {
+            let scaled = (u64::from(count) * u64::from(PROBABILITY_SUM) + total / 2) / total;
+            if count == 0 { 0 } else { scaled.max(1) as u16 }
+        };
+        let mut frequencies: Vec<u16> = histogram.iter().take(used).map(|count| scale(*count)).collect();
+        loop {
+            let sum: u32 = frequencies.iter().map(|f| u32::from(*f)).sum();
+            let pairs = frequencies.iter_mut().zip(histogram);
+            // Take from, or give to, the token whose code length changes least for all its occurrences together.
+            if sum > PROBABILITY_SUM {
+                let cheapest =
+                    pairs.filter(|(f, _)| **f > 1).max_by_key(|(f, count)| (u64::from(**f) << 32) / u64::from(**count));
+                *cheapest?.0 -= 1;
+            } else if sum < PROBABILITY_SUM {
+                let dearest =
+                    pairs.filter(|(f, _)| **f > 0).max_by_key(|(f, count)| (u64::from(**count) << 16) / u64::from(**f));
+                *dearest?.0 += 1;
+            } else {
+                return Some(Self(frequencies));
+            }
+        }
+    }
+
+    /// The frequency of each token, from token 0.
+    pub fn get(&self) -> &[u16] {
+        &self.0
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        push_varint(out, self.0.len() as u64);
+        self.0.iter().for_each(|frequency| push_varint(out, u64::from(*frequency)));
+    }
+
+    pub(crate) fn read(cursor: &mut Cursor<'_>, alphabet: usize) -> Result<Self, Error> {
+        let tokens = cursor.varint_up_to(alphabet as u64)?;
+        let frequencies = (0..tokens)
+            .map(|_| cursor.varint_up_to(u64::from(PROBABILITY_SUM)).map(|frequency| frequency as u16))
+            .collect::<Result<Vec<_>, _>>()?;
+        let sum: u32 = frequencies.iter().map(|f| u32::from(*f)).sum();
+        if sum != PROBABILITY_SUM || frequencies.last() == Some(&0) {
+            return Err(cursor.damaged(Damage::Frequencies));
+        }
+        Ok(Self(frequencies))
+    }
+
+    /// Frequency and start of each token, for the encoder.
+    pub(crate) fn intervals(&self) -> Vec<Interval> {
+        let mut start = 0;
+        let interval = |frequency: &u16| {
+            let interval = Interval { frequency: u32::from(*frequency), start };
+            start += interval.frequency;
+            interval
+        };
+        self.0.iter().map(interval).collect()
+    }
+}
+
+/// A token's share of `0..4096`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Interval {
+    pub(crate) frequency: u32,
+    pub(crate) start: u32,
+}
+
+/// Encodes tokens last to first.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    states: [u32; RANS_LANES],
+    /// Renormalisation words, last to first.
+    words: Vec<u16>,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> Self {
+        Self { states: [RANS_LOW; RANS_LANES], words: Vec::new() }
+    }
+
+    /// Puts one token in front of those already in. `LANE` is below [`RANS_LANES`].
+    #[inline(always)]
+    pub(crate) fn put<const LANE: usize>(&mut self, interval: Interval) {
+        const { assert!(LANE < RANS_LANES) };
+        #[expect(clippy::indexing_slicing, reason = "checked at compile time above")]
+        let state = &mut self.states[LANE];
+        let Interval { frequency, start } = interval;
+        if *state >> (32 - PROBABILITY_BITS) >= frequency {
+            self.words.push(*state as u16);
+            *state >>= 16;
+        }
+        *state = ((*state / frequency) << PROBABILITY_BITS) + *state % frequency + start;
+    }
+
+    /// Appends the number of words, the states and the words in decoding order.
+    pub(crate) fn finish(self, out: &mut Vec<u8>) {
+        push_varint(out, self.words.len() as u64);
+        self.states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
+        self.words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+}
+
+/// For each of the 4,096 slots: the token in bits 0–7, its frequency less one in bits 8–19, the slot's distance from
+/// the token's start in bits 20–31.
+#[derive(Debug, Clone)]
+pub(crate) struct DecodeTable(Vec<u32>);
+
+impl DecodeTable {
+    pub(crate) fn new(frequencies: &Frequencies) -> Self {
+        let mut table = Vec::with_capacity(PROBABILITY_SUM as usize);
+        for (token, frequency) in (0u32..).zip(frequencies.get()) {
+            let frequency = u32::from(*frequency);
+            table.extend((0..frequency).map(|slot| token | (frequency - 1) << 8 | slot << 20));
+        }
+        Self(table)
+    }
+
+    #[inline(always)]
+    fn slots(&self) -> &[u32; PROBABILITY_SUM as usize] {
+        // Frequencies sum to the table's length, so the fallback is never taken; it keeps the lookup free of checks.
+        self.0.first_chunk().unwrap_or(&[0; PROBABILITY_SUM as usize])
+    }
+}
+
+/// Decodes tokens first to last. Past the end of the words it goes on with zeros, which [`Decoder::ended_well`] notices.
+#[derive(Debug)]
+pub(crate) struct Decoder<'a> {
+    states: [u32; RANS_LANES],
+    words: &'a [[u8; 2]],
+    next: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads what [`Encoder::finish`] wrote.
+    pub(crate) fn new(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
+        let count = cursor.varint_up_to(u64::from(u32::MAX >> 1))? as usize;
+        let mut states = [0; RANS_LANES];
+        for state in &mut states {
+            *state = u32::from_le_bytes(cursor.array()?);
+        }
+        let (words, _) = cursor.take(2 * count)?.as_chunks::<2>();
+        Ok(Self { states, words, next: 0 })
+    }
+
+    #[inline(always)]
+    pub(crate) fn get<const LANE: usize>(&mut self, table: &DecodeTable) -> u8 {
+        const { assert!(LANE < RANS_LANES) };
+        #[expect(clippy::indexing_slicing, reason = "lane is checked at compile time, the slot by its mask")]
+        let (state, entry) = {
+            let state = self.states[LANE];
+            (state, table.slots()[(state & (PROBABILITY_SUM - 1)) as usize])
+        };
+        let frequency = (entry >> 8 & (PROBABILITY_SUM - 1)) + 1;
+        let state = frequency.wrapping_mul(state >> PROBABILITY_BITS).wrapping_add(entry >> 20);
+        let word = self.words.get(self.next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
+        let low = state < RANS_LOW;
+        self.next += usize::from(low);
+        #[expect(clippy::indexing_slicing, reason = "lane is checked at compile time")]
+        {
+            self.states[LANE] = if low { state << 16 | word } else { state };
+        }
+        entry as u8
+    }
+
+    /// Whether every word was used and every state is back where the encoder began.
+    pub(crate) fn ended_well(&self) -> bool {
+        self.next == self.words.len() && self.states == [RANS_LOW; RANS_LANES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Place;
+
+    #[test]
+    fn frequencies_sum_up_and_keep_rare_tokens() {
+        let histograms: &[&[u32]] = &[
+            &[1],
+            &[0, 7, 0, 0],
+            &[1; 84],
+            &[1_000_000, 1, 1, 0, 1],
+            &[4_000_000, 4_000_000, 1],
+            &[3, 5, 0, 9, 1_000],
+        ];
+        for histogram in histograms {
+            let frequencies = Frequencies::from_histogram(histogram).unwrap();
+            assert_eq!(frequencies.get().iter().map(|f| u32::from(*f)).sum::<u32>(), PROBABILITY_SUM);
+            for (token, count) in histogram.iter().enumerate() {
+                assert_eq!(frequencies.get().get(token).copied().unwrap_or(0) > 0, *count > 0);
+            }
+            let mut bytes = Vec::new();
+            frequencies.write(&mut bytes);
+            assert_eq!(Frequencies::read(&mut Cursor::new(&bytes, Place::Header), 84), Ok(frequencies));
+        }
+        assert_eq!(Frequencies::from_histogram(&[0, 0]), None);
+    }
+
+    #[test]
+    fn tokens_round_trip_close_to_their_entropy() {
+        let histogram = [900u32, 80, 15, 4, 1];
+        let frequencies = Frequencies::from_histogram(&histogram).unwrap();
+        let (intervals, table) = (frequencies.intervals(), DecodeTable::new(&frequencies));
+        let tokens: Vec<u8> = (0..4000u32)
+            .map(|i| {
+                let draw = i.wrapping_mul(2_654_435_761) % 1000;
+                (0..5u8).find(|t| draw < histogram[..=usize::from(*t)].iter().sum()).unwrap()
+            })
+            .collect();
+        let mut encoder = Encoder::new();
+        for pair in tokens.chunks(2).rev() {
+            encoder.put::<3>(intervals[usize::from(pair[1])]);
+            encoder.put::<0>(intervals[usize::from(pair[0])]);
+        }
+        let mut bytes = Vec::new();
+        encoder.finish(&mut bytes);
+        let mut cursor = Cursor::new(&bytes, Place::Payload);
+        let mut decoder = Decoder::new(&mut cursor).unwrap();
+        for pair in tokens.chunks(2) {
+            assert_eq!([decoder.get::<0>(&table), decoder.get::<3>(&table)], pair);
+        }
+        assert!(decoder.ended_well());
+        let bits = tokens.iter().map(|t| -(f64::from(histogram[usize::from(*t)]) / 1000.0).log2()).sum::<f64>();
+        assert!((bytes.len() as f64) < bits / 8.0 * 1.005 + 18.0, "{} bytes for {bits} bits", bytes.len());
+    }
+}
