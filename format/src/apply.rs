@@ -36,17 +36,9 @@ pub fn apply_segment(
     let mut cells = base.to_vec();
     match (segment.profile, dtype.float_format()) {
         (Profile::Unchanged, _) => {}
-        (Profile::Contextual { model }, Some(format)) => {
+        (Profile::Contextual { .. }, Some(format)) => {
             let mut changes = ContextualChanges::default();
-            let decoded = ContextualDecoder::default().decode(
-                payload,
-                &header.models,
-                model,
-                segment.cells,
-                segment.changes,
-                &mut changes,
-            );
-            decoded.map_err(|error| error.in_segment(index))?;
+            ContextualDecoder::default().decode(header, index, payload, &mut changes)?;
             if before != segment.base {
                 return Err(wrong_base);
             }

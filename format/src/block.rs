@@ -4,6 +4,7 @@
 
 use crate::cell::FloatCell;
 use crate::layout::BLOCK_CELLS;
+use core::hint::black_box;
 
 /// The exponent class of each cell of a block. Cells past the end have [`NO_CLASS`].
 pub(crate) type Classes = [u8; BLOCK_CELLS];
@@ -12,6 +13,17 @@ pub(crate) type Classes = [u8; BLOCK_CELLS];
 const NO_CLASS: u8 = 0xff;
 
 const LANES: usize = 64;
+
+/// The place of each lane.
+const PLACES: [u8; LANES] = {
+    let mut places = [0; LANES];
+    let mut i = 0;
+    while i < LANES {
+        places[i] = i as u8;
+        i += 1;
+    }
+    places
+};
 const _: () = assert!(BLOCK_CELLS.is_multiple_of(LANES));
 
 /// Classes of the cells in `bytes`, a block or less.
@@ -38,30 +50,66 @@ pub(crate) fn classify<C: FloatCell>(bytes: &[u8], classes: &mut Classes) {
 /// How many cells have `class`.
 #[inline(always)]
 pub(crate) fn count(classes: &Classes, class: u8) -> u32 {
-    let mut lanes = [0u8; LANES];
-    for row in classes.as_chunks::<LANES>().0 {
-        for i in 0..LANES {
-            lanes[i] += u8::from(row[i] == class);
-        }
-    }
-    lanes.iter().map(|lane| u32::from(*lane)).sum()
+    let mut lanes = [0; LANES];
+    count_rows(classes.as_chunks().0, class, &mut lanes);
+    sum(&lanes)
 }
 
 /// How many cells before `end` have `class`.
 #[inline(always)]
 pub(crate) fn count_before(classes: &Classes, class: u8, end: usize) -> u32 {
-    let (rows, _) = classes.as_chunks::<LANES>();
-    let mut lanes = [0u8; LANES];
-    for row in &rows[..end / LANES] {
+    let rows = classes.as_chunks().0;
+    let (whole, rest) = (end / LANES, black_box((end % LANES) as u8));
+    let row = &rows[whole.min(rows.len() - 1)];
+    let mut last = [0; LANES];
+    for i in 0..LANES {
+        // All ones, which is NO_CLASS, from `end` on.
+        last[i] = row[i] | u8::from(PLACES[i] < rest).wrapping_sub(1);
+    }
+    let mut lanes = [0; LANES];
+    count_rows(&rows[..whole], class, &mut lanes);
+    count_rows(&[last], class, &mut lanes);
+    sum(&lanes)
+}
+
+/// Adds to each lane how many of its cells, in fewer than 256 rows, have `class`.
+#[inline(always)]
+fn count_rows(rows: &[[u8; LANES]], class: u8, lanes: &mut [u8; LANES]) {
+    // Callers loop over classes. Without this the compiler compares 32-bit lanes with the loop's counter: 5 times slower.
+    let class = black_box(class);
+    for row in rows {
         for i in 0..LANES {
             lanes[i] += u8::from(row[i] == class);
         }
     }
-    let (row, rest) = (&rows[(end / LANES).min(rows.len() - 1)], (end % LANES) as u8);
-    for i in 0..LANES {
-        lanes[i] += u8::from(row[i] == class) & u8::from((i as u8) < rest);
+}
+
+#[inline(always)]
+fn sum(lanes: &[u8; LANES]) -> u32 {
+    black_box(lanes).iter().map(|lane| u32::from(*lane)).sum()
+}
+
+/// Calls `visit` with the place and class of each cell whose class is below `limit`, in order.
+///
+/// For classes of few cells this is much cheaper than counting each.
+#[inline(always)]
+pub(crate) fn for_each_below(classes: &Classes, limit: u8, mut visit: impl FnMut(usize, u8)) {
+    const GROUP: usize = 32;
+    let limit = black_box(limit);
+    for (group, start) in classes.as_chunks::<GROUP>().0.iter().zip((0..).step_by(GROUP)) {
+        if group.iter().fold(NO_CLASS, |lowest, class| lowest.min(*class)) >= limit {
+            continue;
+        }
+        let mut hits = 0u32;
+        for i in 0..GROUP {
+            hits |= u32::from(group[i] < limit) << i;
+        }
+        while hits != 0 {
+            let i = hits.trailing_zeros() as usize;
+            visit(start + i, group[i]);
+            hits &= hits - 1;
+        }
     }
-    lanes.iter().map(|lane| u32::from(*lane)).sum()
 }
 
 /// The place of the cell that has `rank` cells of its `class` before it; `None` if there are not so many.

@@ -6,6 +6,7 @@
 
 use crate::bytes::{Cursor, push_varint};
 use crate::error::{Damage, Error, Place};
+use crate::header::{Header, Profile};
 use crate::layout::{CLASSES, GAP_TOKENS, STEP_TOKENS};
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
@@ -137,43 +138,44 @@ struct ClassTables {
 }
 
 impl ContextualDecoder {
-    /// Decodes the payload of a segment of `cells` cells and `expected` changes, coded by `models[model]`.
+    /// Decodes the payload of segment `index` of `header`; always pass the same header to one decoder.
     ///
-    /// Always pass the same `models` to one decoder. `changes` is overwritten. The result is in range and in order; whether each
-    /// rank exists depends on the base, which the base fingerprint settles.
+    /// `changes` is overwritten. They are in order and fit the segment; whether each rank exists depends on the base, which the
+    /// base fingerprint settles. The payload's hash is not checked.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::Truncated`]; `changes` is then unspecified.
+    /// [`Error::Damaged`] or [`Error::Truncated`]; [`Error::Misuse`] if the segment is not contextual. `changes` is then unspecified.
     pub fn decode(
         &mut self,
-        bytes: &[u8],
-        models: &[ContextModel],
-        model: usize,
-        cells: u32,
-        expected: u32,
+        header: &Header,
+        index: usize,
+        payload: &[u8],
         changes: &mut ContextualChanges,
     ) -> Result<(), Error> {
-        let mut cursor = Cursor::new(bytes, Place::Payload);
-        self.prepare(models, model).ok_or(cursor.damaged(Damage::Profile))?;
+        let segment = header.segments.get(index).ok_or(Error::Misuse { what: "there is no such segment" })?;
+        let format = header.tensors.get(segment.tensor).and_then(|tensor| tensor.dtype.float_format());
+        let (Profile::Contextual { model }, Some(format)) = (segment.profile, format) else {
+            return Err(Error::Misuse { what: "the segment is not contextual" });
+        };
+        let mut cursor = Cursor::new(payload, Place::Segment(index));
+        self.prepare(&header.models, model).ok_or(cursor.damaged(Damage::Profile))?;
         changes.clear();
-        let counts = self.class_counts(&mut cursor, expected)?;
+        let counts = self.class_counts(&mut cursor, segment.changes)?;
         let mut decoder = Decoder::new(&mut cursor)?;
         let mut raw = RawReader::new(cursor.rest());
-        let mut covered = 0u64;
+        let mut extent = Extent::default();
         for ((class, tables), count) in changes.classes.iter_mut().zip(&self.tables).zip(counts) {
             let Some(tables) = tables else { continue };
-            covered += tables.decode(&mut decoder, &mut raw, count, class);
+            extent.add(tables.decode(&mut decoder, &mut raw, count, class));
         }
-        if !decoder.ended_well() {
-            return Err(cursor.damaged(Damage::EntropyStream));
+        let largest_step = (1 << (8 * format.cell_bytes())) - 2;
+        match () {
+            () if !decoder.ended_well() => Err(cursor.damaged(Damage::EntropyStream)),
+            () if !raw.ended_well() => Err(cursor.damaged(Damage::RawBits)),
+            () if extent.cells > u64::from(segment.cells) => Err(cursor.damaged(Damage::OutOfRange)),
+            () if extent.largest_step > largest_step => Err(cursor.damaged(Damage::Step)),
+            () => Ok(()),
         }
-        if !raw.ended_well() {
-            return Err(cursor.damaged(Damage::RawBits));
-        }
-        if covered > u64::from(cells) {
-            return Err(cursor.damaged(Damage::OutOfRange));
-        }
-        Ok(())
     }
 
     fn prepare(&mut self, models: &[ContextModel], model: usize) -> Option<()> {
@@ -205,12 +207,29 @@ impl ContextualDecoder {
     }
 }
 
+/// What decoded changes need.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    /// Cells that their ranks need, all classes together.
+    cells: u64,
+    /// The largest step, as the number it is coded by.
+    largest_step: u32,
+}
+
+impl Extent {
+    fn add(&mut self, other: Self) {
+        self.cells += other.cells;
+        self.largest_step = self.largest_step.max(other.largest_step);
+    }
+}
+
 impl ClassTables {
-    /// Decodes `count` changes; returns how many cells of the class they need.
-    fn decode(&self, decoder: &mut Decoder<'_>, raw: &mut RawReader, count: u32, changes: &mut ClassChanges) -> u64 {
+    /// Decodes `count` changes of one class.
+    fn decode(&self, decoder: &mut Decoder<'_>, raw: &mut RawReader, count: u32, changes: &mut ClassChanges) -> Extent {
         changes.ranks.resize(count as usize, 0);
         changes.steps.resize(count as usize, 0);
         let mut next = 0u64;
+        let mut largest_step = 0;
         let mut finish = |raw: &mut RawReader, gap: u8, step: u8, rank_out: &mut u32, step_out: &mut i16| {
             let ((gap_low, gap_bits), (step_low, step_bits)) = (bucket(gap), bucket(step));
             let window = raw.take(gap_bits + step_bits);
@@ -220,6 +239,7 @@ impl ClassTables {
             // Ranks over 32 bits are refused by the caller, who learns of them from the last one.
             *rank_out = rank as u32;
             *step_out = unzigzag(step);
+            largest_step = largest_step.max(step);
             next = rank + 1;
         };
         let (rank_pairs, last_rank) = changes.ranks.as_chunks_mut::<2>();
@@ -238,7 +258,7 @@ impl ClassTables {
             let tokens = (decoder.get::<0>(&self.gaps), decoder.get::<1>(&self.steps));
             finish(raw, tokens.0, tokens.1, rank, step);
         }
-        next
+        Extent { cells: next, largest_step }
     }
 }
 

@@ -87,8 +87,8 @@ impl Error {
         Self::Damaged { place: Place::Header, damage }
     }
 
-    /// The same error, said of segment `index` where it was said of a segment without a number.
-    pub(crate) fn in_segment(self, index: usize) -> Self {
+    /// The same error, said of segment `index` where it was said of a payload on its own.
+    pub fn in_segment(self, index: usize) -> Self {
         match self {
             Self::Damaged { place: Place::Payload, damage } => Self::Damaged { place: Place::Segment(index), damage },
             Self::Truncated { place: Place::Payload, missing } => {
@@ -196,7 +196,7 @@ damages! {
     Plane = 21 => "a byte plane is broken or of another length than declared",
     /// Bytes after the last segment.
     Trailing = 22 => "bytes follow the last segment",
-    /// A step that cells of one byte cannot take.
+    /// A step that a cell of this width cannot take.
     Step = 23 => "a ULP step is out of range for the cell width",
 }
 

@@ -107,49 +107,25 @@ impl Salt {
     /// What the word `word` at `index` (modulo 2^32) contributes.
     #[inline(always)]
     pub fn word(self, word: u32, index: u32) -> Fingerprint {
-        self.keyed(word, index.wrapping_mul(INDEX_A), index.wrapping_mul(INDEX_B))
-    }
-
-    #[inline(always)]
-    fn keyed(self, word: u32, index_a: u32, index_b: u32) -> Fingerprint {
-        let mut x = word ^ self.a.wrapping_add(index_a);
+        let mut x = word ^ self.a.wrapping_add(index.wrapping_mul(INDEX_A));
         x ^= x >> 16;
         x = x.wrapping_mul(MIX_1);
         x ^= x >> 15;
         x = x.wrapping_mul(MIX_2);
         x ^= x >> 16;
-        let mut y = (x ^ self.b.wrapping_add(index_b)).wrapping_mul(MIX_3);
+        let mut y = (x ^ self.b.wrapping_add(index.wrapping_mul(INDEX_B))).wrapping_mul(MIX_3);
         y ^= y >> 15;
         Fingerprint { a: x, b: y }
     }
 
-    /// The sum over consecutive words. Written for lanes of 8, which compilers turn into vector code.
+    /// The sum over consecutive words, the first of which has the index `first` (modulo 2^32).
     #[inline(always)]
     pub fn words(self, words: &[[u8; 4]], first: u32) -> Fingerprint {
-        const LANES: usize = 8;
-        let (mut a, mut b) = ([0u32; LANES], [0u32; LANES]);
-        let mut index_a: [u32; LANES] =
-            core::array::from_fn(|lane| first.wrapping_add(lane as u32).wrapping_mul(INDEX_A));
-        let mut index_b: [u32; LANES] =
-            core::array::from_fn(|lane| first.wrapping_add(lane as u32).wrapping_mul(INDEX_B));
-        let (chunks, rest) = words.as_chunks::<LANES>();
-        for chunk in chunks {
-            for ((((word, a), b), ia), ib) in chunk.iter().zip(&mut a).zip(&mut b).zip(&mut index_a).zip(&mut index_b) {
-                let mixed = self.keyed(u32::from_le_bytes(*word), *ia, *ib);
-                *a = a.wrapping_add(mixed.a);
-                *b = b.wrapping_add(mixed.b);
-                *ia = ia.wrapping_add(INDEX_A.wrapping_mul(LANES as u32));
-                *ib = ib.wrapping_add(INDEX_B.wrapping_mul(LANES as u32));
-            }
+        let mut sum = Fingerprint::ZERO;
+        for (word, index) in words.iter().zip(0u32..) {
+            sum += self.word(u32::from_le_bytes(*word), first.wrapping_add(index));
         }
-        let whole = a.iter().zip(&b).map(|(a, b)| Fingerprint { a: *a, b: *b }).sum::<Fingerprint>();
-        let start = first.wrapping_add((chunks.len() * LANES) as u32);
-        whole
-            + rest
-                .iter()
-                .zip(0u32..)
-                .map(|(word, i)| self.word(u32::from_le_bytes(*word), start.wrapping_add(i)))
-                .sum::<Fingerprint>()
+        sum
     }
 }
 

@@ -20,7 +20,7 @@ pub const MAX_NAME_BYTES: usize = 4096;
 /// Most dimensions of a tensor.
 pub const MAX_RANK: usize = 16;
 /// Most context models of a patch.
-pub const MAX_MODELS: usize = 256;
+pub const MAX_MODELS: usize = 1 << 16;
 
 /// Cells a segment covers at most: 8 MiB of BF16, and ranks that fit 22 bits.
 pub const MAX_SEGMENT_CELLS: u32 = 1 << 22;

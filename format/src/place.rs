@@ -1,9 +1,10 @@
 //! Changes into cells, block by block: ranks become positions, steps are added, both fingerprints fall out.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{classify, count, select};
+use crate::block::{Classes, classify, count, for_each_below, select};
 use crate::cell::FloatCell;
 use crate::contextual::ContextualChanges;
+use crate::fingerprint::Salt;
 use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::scan::{Fingerprints, Salts, block_fingerprint, cell_at};
 
@@ -16,13 +17,17 @@ pub struct ContextualPlacer<'a> {
     seen: [u32; CLASSES],
     /// Changes of each class already placed.
     placed: [usize; CLASSES],
+    /// Classes below this one have few cells and are visited cell by cell.
+    rare_below: u8,
     sums: Fingerprints,
 }
 
 impl<'a> ContextualPlacer<'a> {
     /// A placer at the start of a segment.
     pub fn new(changes: &'a ContextualChanges, seed: u64) -> Self {
-        Self { changes, seed, seen: [0; CLASSES], placed: [0; CLASSES], sums: Fingerprints::default() }
+        // Low classes change most: a guess at which are rare that needs no look at the cells.
+        let rare_below = 0;
+        Self { changes, seed, seen: [0; CLASSES], placed: [0; CLASSES], rare_below, sums: Fingerprints::default() }
     }
 
     /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
@@ -37,25 +42,47 @@ impl<'a> ContextualPlacer<'a> {
             let salt = salts.at(word);
             self.sums.base += block_fingerprint(bytes, salt, word as u32);
             classify::<C>(bytes, &mut classes);
-            let state = self.seen.iter_mut().zip(&mut self.placed);
-            for (class, (changes, (seen, placed))) in (0u8..).zip(self.changes.classes.iter().zip(state)) {
-                if *placed == changes.ranks.len() {
-                    continue;
-                }
-                let here = count(&classes, class);
-                let pending = changes.ranks.iter().zip(&changes.steps).skip(*placed);
-                for (rank, step) in pending.take_while(|(rank, _)| **rank - *seen < here) {
-                    let Some(place) = select(&classes, class, *rank - *seen) else { break };
-                    let start = place * C::BYTES / 4 * 4;
-                    let index = (word as u32).wrapping_add((start / 4) as u32);
-                    self.sums.target -= salt.word(word_at(bytes, start), index);
-                    set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), *step));
-                    self.sums.target += salt.word(word_at(bytes, start), index);
-                    *placed += 1;
-                }
-                *seen += here;
-            }
+            self.place_block::<C>(bytes, &classes, salt, word as u32);
         }
+    }
+
+    #[inline(always)]
+    fn place_block<C: FloatCell>(&mut self, bytes: &mut [u8], classes: &Classes, salt: Salt, first_word: u32) {
+        let Self { changes, seen, placed, sums, rare_below, .. } = self;
+        let mut change = |place: usize, step: i16| {
+            let start = place * C::BYTES / 4 * 4;
+            let index = first_word.wrapping_add((start / 4) as u32);
+            let before = word_at(bytes, start);
+            set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), step));
+            sums.target += salt.word(word_at(bytes, start), index) - salt.word(before, index);
+        };
+        let all = (0u8..).zip(changes.classes.iter().zip(seen.iter_mut().zip(placed.iter_mut())));
+        for (class, (changes, (seen, placed))) in all.skip(usize::from(*rare_below)) {
+            if *placed == changes.ranks.len() {
+                continue;
+            }
+            let here = count(classes, class);
+            let pending = changes.ranks.iter().zip(&changes.steps).skip(*placed);
+            for (rank, step) in pending.take_while(|(rank, _)| **rank - *seen < here) {
+                let Some(place) = select(classes, class, *rank - *seen) else { break };
+                change(place, *step);
+                *placed += 1;
+            }
+            *seen += here;
+        }
+        for_each_below(classes, *rare_below, |place, class| {
+            let class = usize::from(class);
+            let (Some(changes), Some(seen), Some(placed)) =
+                (changes.classes.get(class), seen.get_mut(class), placed.get_mut(class))
+            else {
+                return;
+            };
+            if changes.ranks.get(*placed) == Some(seen) {
+                change(place, changes.steps.get(*placed).copied().unwrap_or_default());
+                *placed += 1;
+            }
+            *seen += 1;
+        });
     }
 
     /// The fingerprints before and after; `None` if some ranks do not exist, as happens on a wrong base.

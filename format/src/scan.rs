@@ -1,7 +1,7 @@
 //! One pass over base and target cells: what changed, where within its class, and both fingerprints.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{Classes, classify, count, count_before};
+use crate::block::{Classes, classify, count, count_before, for_each_below};
 use crate::cell::FloatCell;
 use crate::contextual::ContextualChanges;
 use crate::fingerprint::{Fingerprint, Salt, padded_word};
@@ -31,17 +31,17 @@ pub struct Fingerprints {
 
 /// Compares the two sides of a segment whose cells have format `C`; `changes` is overwritten.
 ///
-/// `counted` holds the classes to count from the start, as a bit set. It decides only how fast this is: a change in another class
-/// costs one more pass over the cells before it, and adds the class to the set. Pass the same set on to the next segment.
+/// `hint` decides only how fast this is; pass what one segment leaves in it on to the next.
 #[inline(always)]
 pub fn scan_contextual<C: FloatCell>(
     pieces: &[PiecePair<'_>],
     seed: u64,
-    counted: &mut u32,
+    hint: &mut Hint,
     changes: &mut ContextualChanges,
 ) -> Fingerprints {
     changes.clear();
-    let mut scan = ContextualScan { seen: [0; CLASSES], counted: *counted, changes, sums: Fingerprints::default() };
+    let mut scan = ContextualScan { seen: [0; CLASSES], hint: *hint, changes, sums: Fingerprints::default() };
+    scan.hint.counted |= scan.hint.rare();
     let mut classes = [0; BLOCK_CELLS];
     let mut changed = [0u16; BLOCK_CELLS];
     for (index, piece) in pieces.iter().enumerate() {
@@ -50,7 +50,8 @@ pub fn scan_contextual<C: FloatCell>(
             let count = find_changes::<C>(base, target, salt, first_word, &mut changed, &mut scan.sums);
             classify::<C>(base, &mut classes);
             let changed = changed.get(..count).unwrap_or_default();
-            let missing = changed.iter().fold(0u32, |set, place| set | 1 << class_of(&classes, *place)) & !scan.counted;
+            let missing =
+                changed.iter().fold(0u32, |set, place| set | 1 << class_of(&classes, *place)) & !scan.hint.counted;
             if missing != 0 {
                 scan.count_earlier::<C>(
                     missing,
@@ -62,15 +63,50 @@ pub fn scan_contextual<C: FloatCell>(
             scan.place::<C>(&classes, changed, base, target);
         }
     }
-    *counted = scan.counted;
+    *hint = scan.hint.learn(&scan.seen);
     scan.sums.target += scan.sums.base;
     scan.sums
+}
+
+/// What earlier segments were like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hint {
+    /// The classes to count from the start, as a bit set. A change in another class costs one more pass over the cells before it.
+    pub counted: u32,
+    /// Classes below this one have few cells and are counted cell by cell.
+    pub rare_below: u8,
+}
+
+impl Hint {
+    /// The same, with the rare classes of a segment that had `seen` cells of each class counted.
+    fn learn(self, seen: &[u32; CLASSES]) -> Self {
+        /// Together they should have at most one cell in this many.
+        const RARE: u32 = 128;
+        let total: u32 = seen.iter().sum();
+        let mut below = 0u32;
+        let rare = seen.iter().take_while(|seen| {
+            below += **seen;
+            below <= total / RARE
+        });
+        Self { rare_below: rare.count() as u8, ..self }
+    }
+
+    /// The rare classes, as a bit set.
+    fn rare(self) -> u32 {
+        (1u32 << (self.rare_below & 31)) - 1
+    }
+
+    /// Of two segments.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        Self { counted: self.counted | other.counted, rare_below: other.rare_below }
+    }
 }
 
 struct ContextualScan<'a> {
     /// Cells of each counted class before the current block.
     seen: [u32; CLASSES],
-    counted: u32,
+    hint: Hint,
     changes: &'a mut ContextualChanges,
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
@@ -91,17 +127,20 @@ impl ContextualScan<'_> {
             }
         }
         for (class, seen) in (0u8..).zip(&mut self.seen) {
-            if self.counted >> class & 1 == 1 {
+            if class >= self.hint.rare_below && self.hint.counted >> class & 1 == 1 {
                 *seen += count(classes, class);
             }
         }
+        for_each_below(classes, self.hint.rare_below, |_, class| {
+            self.seen.get_mut(usize::from(class)).into_iter().for_each(|seen| *seen += 1);
+        });
     }
 
     /// Counts the cells of the classes in `missing` in all earlier blocks.
     #[cold]
     #[inline(never)]
     fn count_earlier<C: FloatCell>(&mut self, missing: u32, pieces: &[PiecePair<'_>], base: &[u8], end: usize) {
-        self.counted |= missing;
+        self.hint.counted |= missing;
         let earlier = pieces.iter().map(|piece| piece.base).chain([base.get(..end).unwrap_or_default()]);
         let mut classes = [0; BLOCK_CELLS];
         for block in earlier.flat_map(|bytes| bytes.chunks(BLOCK_CELLS * C::BYTES)) {
@@ -216,22 +255,29 @@ fn find_changes<C: FloatCell>(
         }
         let index = first_word.wrapping_add((start / 4) as u32);
         sums.target += salt.word(target, index) - salt.word(base, index);
-        let differing = (base ^ target).to_le_bytes();
-        for (place, cell) in (start / C::BYTES..).zip(differing.chunks(C::BYTES)) {
-            if cell.iter().any(|byte| *byte != 0)
+        let mut differing = base ^ target;
+        for place in start / C::BYTES..(start + 4) / C::BYTES {
+            if differing << (32 - 8 * C::BYTES) != 0
                 && let Some(slot) = changed.get_mut(count)
             {
                 *slot = place as u16;
                 count += 1;
             }
+            differing >>= 8 * C::BYTES;
         }
     };
     let (base_groups, base_tail) = base.as_chunks::<GROUP>();
     let (target_groups, target_tail) = target.as_chunks::<GROUP>();
     for (group, (base, target)) in base_groups.iter().zip(target_groups).enumerate() {
         if base != target {
-            for (i, (base, target)) in base.as_chunks::<4>().0.iter().zip(target.as_chunks::<4>().0).enumerate() {
-                word(group * GROUP + i * 4, u32::from_le_bytes(*base), u32::from_le_bytes(*target));
+            let (base, target) = (base.as_chunks::<4>().0, target.as_chunks::<4>().0);
+            let differ = base.iter().zip(target).zip(0..).map(|((base, target), bit)| u32::from(base != target) << bit);
+            let mut left: u32 = differ.sum();
+            while left != 0 {
+                let i = left.trailing_zeros() as usize;
+                let side = |words: &[[u8; 4]]| words.get(i).map_or(0, |word| u32::from_le_bytes(*word));
+                word(group * GROUP + i * 4, side(base), side(target));
+                left &= left - 1;
             }
         }
     }

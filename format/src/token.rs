@@ -45,7 +45,7 @@ pub(crate) fn zigzag(step: i16) -> u32 {
     u32::from(((step << 1) ^ (step >> 15)) as u16).wrapping_sub(1) & 0xffff
 }
 
-/// The inverse of [`zigzag`]; `value` is below 65,535.
+/// The inverse of [`zigzag`]. 65,535, which no step has, gives some step; the caller refuses it.
 #[inline(always)]
 pub(crate) fn unzigzag(value: u32) -> i16 {
     let z = value + 1;

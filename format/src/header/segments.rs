@@ -4,7 +4,7 @@ use super::Tensor;
 use crate::bytes::{Cursor, push_varint};
 use crate::error::{Damage, Error};
 use crate::fingerprint::Fingerprint;
-use crate::layout::{BLOCK_CELLS, HASH_BYTES, MAX_SEGMENT_CELLS};
+use crate::layout::{BLOCK_CELLS, HASH_BYTES, MAX_MODELS, MAX_SEGMENT_CELLS};
 use crate::limits::Limits;
 use crate::units::{ByteLength, CellCount, CellIndex};
 use alloc::vec::Vec;
@@ -149,7 +149,10 @@ pub(super) fn write(segments: &[Segment], out: &mut Vec<u8>) {
     for segment in segments {
         match segment.profile {
             Profile::Unchanged => out.push(UNCHANGED),
-            Profile::Contextual { model } => out.extend_from_slice(&[CONTEXTUAL, model as u8]),
+            Profile::Contextual { model } => {
+                out.push(CONTEXTUAL);
+                push_varint(out, model as u64);
+            }
             Profile::Absolute => out.push(ABSOLUTE),
         }
         push_varint(out, u64::from(segment.cells));
@@ -203,7 +206,7 @@ pub(super) fn read(
 fn read_one(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Segment, Error> {
     let profile = match cursor.byte()? {
         UNCHANGED => Profile::Unchanged,
-        CONTEXTUAL => Profile::Contextual { model: cursor.byte()?.into() },
+        CONTEXTUAL => Profile::Contextual { model: cursor.varint_up_to(MAX_MODELS as u64)? as usize },
         ABSOLUTE => Profile::Absolute,
         _ => return Err(cursor.damaged(Damage::Profile)),
     };

@@ -1,0 +1,25 @@
+//! `pulse apply`.
+
+use super::report::{Report, timed};
+use super::terminal::Terminal;
+use clap::Args;
+use pulse_encoder::{Error, apply_file};
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// The patch
+    patch: PathBuf,
+    /// The checkpoint that it starts from
+    base: PathBuf,
+    /// The checkpoint to write, laid out as the base is: a file for a file, a folder for a folder
+    #[arg(short, long, value_name = "TARGET")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: &ApplyArgs, terminal: &Terminal) -> Result<Report, Error> {
+    let started = Instant::now();
+    let header = apply_file(&args.patch, &args.base, &args.output, terminal)?;
+    Ok(timed(&header, "applied and verified", started.elapsed()))
+}

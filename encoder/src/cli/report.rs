@@ -1,0 +1,123 @@
+//! What a command prints: text for people, one JSON object for programs.
+
+use pulse_encoder::Error;
+use pulse_format::Header;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Both forms of a result.
+pub(crate) struct Report {
+    pub(crate) text: String,
+    pub(crate) json: Value,
+}
+
+impl Report {
+    pub(crate) fn print(&self, as_json: bool) -> ExitCode {
+        let printed = if as_json { format!("{}\n", self.json) } else { self.text.clone() };
+        // A reader that closed the pipe has had enough.
+        match std::io::stdout().write_all(printed.as_bytes()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        }
+    }
+}
+
+pub(crate) fn print_error(error: &Error, as_json: bool) {
+    if as_json {
+        println!("{}", json!({ "error": { "code": error.code(), "message": error.to_string() } }));
+    } else {
+        eprintln!("pulse: {error}");
+    }
+}
+
+/// Bytes of the whole checkpoint that a patch is for.
+pub(crate) fn dense_bytes(header: &Header) -> u64 {
+    let bytes =
+        header.tensors.iter().map(|tensor| tensor.cells().unwrap_or_default().get() * tensor.dtype.cell_bytes() as u64);
+    bytes.sum()
+}
+
+/// What every command about a patch says of it.
+pub(crate) fn patch_json(header: &Header) -> Value {
+    let (cells, changes, bytes) = (header.cells().get(), header.changes().get(), header.patch_bytes().get());
+    json!({
+        "run_id": header.run_id,
+        "base_step": header.base_step.get(),
+        "target_step": header.target_step.get(),
+        "tensors": header.tensors.len(),
+        "segments": header.segments.len(),
+        "cells": cells,
+        "changes": changes,
+        "density": ratio(changes, cells),
+        "dense_bytes": dense_bytes(header),
+        "patch_bytes": bytes,
+        "header_bytes": header.payload_start.get(),
+        "bytes_per_change": ratio(bytes, changes),
+        "base_fingerprint": header.base_fingerprint().to_string(),
+        "target_fingerprint": header.target_fingerprint().to_string(),
+    })
+}
+
+/// The same in one or two lines.
+pub(crate) fn patch_text(header: &Header) -> String {
+    let (cells, changes, bytes) = (header.cells().get(), header.changes().get(), header.patch_bytes().get());
+    let mut text = format!(
+        "step {} -> {}: {} of {} cells changed",
+        header.base_step,
+        header.target_step,
+        grouped(changes),
+        grouped(cells)
+    );
+    if changes > 0 {
+        let (density, dense) = (100.0 * ratio(changes, cells), dense_bytes(header));
+        let _ = write!(
+            text,
+            " ({density:.3} %)\n{} bytes, {:.3} a change, {:.0}x smaller than {}",
+            grouped(bytes),
+            ratio(bytes, changes),
+            ratio(dense, bytes),
+            grouped(dense)
+        );
+    } else {
+        let _ = write!(text, "\n{} bytes", grouped(bytes));
+    }
+    text
+}
+
+/// Adds how long it took to both forms.
+pub(crate) fn timed(header: &Header, verb: &str, elapsed: Duration) -> Report {
+    let mut json = patch_json(header);
+    json["seconds"] = elapsed.as_secs_f64().into();
+    let text = format!("{}\n{verb} in {:.2} s\n", patch_text(header), elapsed.as_secs_f64());
+    Report { text, json }
+}
+
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// 1234567 as 1,234,567.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A bar of up to `width` characters for `part` of `whole`.
+pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
+    let eighths = (ratio(part, whole) * 8.0 * width as f64).round() as usize;
+    let mut bar = "█".repeat(eighths / 8);
+    if eighths % 8 > 0 {
+        bar.push(['▏', '▎', '▍', '▌', '▋', '▊', '▉'][eighths % 8 - 1]);
+    }
+    bar
+}

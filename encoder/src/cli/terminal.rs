@@ -1,0 +1,50 @@
+//! Progress on a terminal, none in a pipe; Ctrl-C as a flag.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pulse_encoder::Progress;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) struct Terminal {
+    bar: ProgressBar,
+}
+
+impl Terminal {
+    pub(crate) fn new(quiet: bool) -> Self {
+        // Without a handler Ctrl-C still stops the process; only temporary files would stay.
+        if let Err(error) = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)) {
+            eprintln!("pulse: Ctrl-C will leave temporary files behind: {error}");
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if !quiet {
+            // Hidden by itself where standard error is no terminal.
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let template = "{bar:40} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Terminal {
+    fn start(&self, bytes: u64) {
+        self.bar.set_length(bytes);
+        self.bar.enable_steady_tick(Duration::from_millis(100));
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        INTERRUPTED.load(Ordering::Relaxed)
+    }
+}

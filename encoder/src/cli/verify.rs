@@ -1,0 +1,27 @@
+//! `pulse verify`.
+
+use super::report::{Report, timed};
+use super::terminal::Terminal;
+use clap::Args;
+use pulse_encoder::{Error, verify_file};
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The patch
+    patch: PathBuf,
+    /// The checkpoint that it starts from
+    #[arg(long)]
+    base: PathBuf,
+    /// The checkpoint that it should lead to, compared bit for bit
+    #[arg(long)]
+    target: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<Report, Error> {
+    let started = Instant::now();
+    let header = verify_file(&args.patch, &args.base, args.target.as_deref(), terminal)?;
+    let what = if args.target.is_some() { "verified, and equal to the target," } else { "verified" };
+    Ok(timed(&header, what, started.elapsed()))
+}

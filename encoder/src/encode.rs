@@ -1,0 +1,284 @@
+//! Two checkpoints into a patch: one pass over the data, segments in parallel, models per batch.
+
+use crate::cast::Cast;
+use crate::checkpoint::Checkpoint;
+use crate::cut::cut;
+use crate::error::Error;
+use crate::models;
+use crate::pair::{Pair, PieceCells};
+use crate::progress::Progress;
+use crate::simd;
+use crate::zstd::Zstd;
+use pulse_format::absolute::{self, AbsoluteChanges};
+use pulse_format::contextual::{self, ContextualChanges};
+use pulse_format::layout::{MAX_MODELS, MAX_SEGMENT_CELLS};
+use pulse_format::model::{ContextModel, Histogram};
+use pulse_format::scan::{Fingerprints, Hint, scan_absolute};
+use pulse_format::{Dtype, FloatFormat, Header, Piece, Profile, Segment, Step, with_float_cell};
+use rayon::prelude::*;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::{Mutex, PoisonError};
+
+/// Payload kept in memory before it goes to a temporary file, in bytes.
+const SPOOL_BYTES: usize = 64 << 20;
+/// A batch of segments that share models ends at this many changes (6 bytes each) …
+const BATCH_CHANGES: usize = 4 << 20;
+/// … or segments (20 kB of histograms each).
+const BATCH_SEGMENTS: usize = 1 << 10;
+/// Models that one batch may add.
+const BATCH_MODELS: usize = 64;
+
+/// Which profile float tensors use; others always use `absolute`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProfileChoice {
+    /// Smallest; the receiver must hold the base.
+    #[default]
+    Contextual,
+    /// Larger; may be applied to anything, twice.
+    Absolute,
+}
+
+/// How to make a patch.
+#[derive(Debug, Clone)]
+pub struct EncodeOptions {
+    /// For BF16, F16 and FP8 tensors.
+    pub profile: ProfileChoice,
+    /// What to cast before comparing.
+    pub cast: Option<Cast>,
+    /// Written to the header; at most 256 bytes.
+    pub run_id: String,
+    /// The base's number.
+    pub base_step: Step,
+    /// The target's number; greater.
+    pub target_step: Step,
+    /// Of the fingerprints.
+    pub seed: u64,
+    /// Largest segment, in cells; rounded down to the block and held between 1,024 and 2^22.
+    pub segment_cells: u32,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self {
+            profile: ProfileChoice::default(),
+            cast: None,
+            run_id: String::new(),
+            base_step: Step(0),
+            target_step: Step(1),
+            seed: 0,
+            segment_cells: MAX_SEGMENT_CELLS,
+        }
+    }
+}
+
+/// A finished patch: its header, and a payload that may be larger than memory should hold.
+#[derive(Debug)]
+pub struct Patch {
+    header: Header,
+    header_bytes: Vec<u8>,
+    payload: tempfile::SpooledTempFile,
+}
+
+impl Patch {
+    /// Everything but the payload.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Writes the whole patch.
+    ///
+    /// # Errors
+    /// Those of `out`, and of reading the temporary file.
+    pub fn write_to(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        out.write_all(&self.header_bytes)?;
+        self.payload.seek(SeekFrom::Start(0))?;
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            match self.payload.read(&mut buffer)? {
+                0 => return Ok(()),
+                read => out.write_all(&buffer[..read])?,
+            }
+        }
+    }
+
+    /// The whole patch in memory.
+    ///
+    /// # Errors
+    /// Those of reading the temporary file.
+    pub fn into_bytes(mut self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.write_to(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Makes the patch from `base` to `target`. Runs in the current rayon thread pool.
+///
+/// # Errors
+/// [`Error::Tensors`] if the two do not hold the same tensors, [`Error::Usage`] if steps or run id do not fit, [`Error::Interrupted`].
+pub fn encode(
+    base: &Checkpoint,
+    target: &Checkpoint,
+    options: &EncodeOptions,
+    progress: &dyn Progress,
+) -> Result<Patch, Error> {
+    check_options(options)?;
+    let pair = Pair::new(base, target, options.cast)?;
+    let tensors = pair.tensors();
+    let segments = cut(&tensors, options.segment_cells);
+    progress.start(base.tensor_bytes());
+    let mut header = Header {
+        run_id: options.run_id.clone(),
+        base_step: options.base_step,
+        target_step: options.target_step,
+        seed: options.seed,
+        tensors,
+        ..Header::default()
+    };
+    let mut payload = tempfile::SpooledTempFile::new(SPOOL_BYTES);
+    let scanner = Scanner { pair: &pair, options, tensors: &header.tensors, hint: Mutex::default(), progress };
+    let mut coded = Vec::new();
+    let mut models = Vec::new();
+    let mut batch = Vec::new();
+    let mut waves = segments.chunks(2 * rayon::current_num_threads()).peekable();
+    while let Some(wave) = waves.next() {
+        batch.par_extend(wave.par_iter().map(|pieces| scanner.scan(pieces)));
+        if progress.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let changes: usize = batch.iter().map(|scanned: &Scanned| scanned.changes.len()).sum();
+        if changes >= BATCH_CHANGES || batch.len() >= BATCH_SEGMENTS || waves.peek().is_none() {
+            coded.extend(code(std::mem::take(&mut batch), &mut models, &mut payload)?);
+        }
+    }
+    header.segments = coded;
+    header.models = models;
+    let header_bytes = header.write(&Zstd::default())?;
+    Ok(Patch { header, header_bytes, payload })
+}
+
+fn check_options(options: &EncodeOptions) -> Result<(), Error> {
+    if options.target_step <= options.base_step {
+        let (base, target) = (options.base_step, options.target_step);
+        return Err(Error::Usage(format!("the target step ({target}) must be greater than the base step ({base})")));
+    }
+    if options.run_id.len() > pulse_format::layout::MAX_RUN_ID_BYTES {
+        return Err(Error::Usage("the run id is longer than 256 bytes".into()));
+    }
+    Ok(())
+}
+
+/// The first half of encoding: what changed in each segment.
+struct Scanner<'a> {
+    pair: &'a Pair<'a>,
+    options: &'a EncodeOptions,
+    tensors: &'a [pulse_format::Tensor],
+    /// What segments were like so far.
+    hint: Mutex<Hint>,
+    progress: &'a dyn Progress,
+}
+
+struct Scanned {
+    cells: u32,
+    sums: Fingerprints,
+    changes: Changes,
+}
+
+enum Changes {
+    Contextual(Box<(ContextualChanges, Histogram)>),
+    Absolute(AbsoluteChanges, Dtype),
+}
+
+impl Changes {
+    fn len(&self) -> usize {
+        match self {
+            Self::Contextual(changes) => changes.0.len(),
+            Self::Absolute(changes, _) => changes.len(),
+        }
+    }
+}
+
+impl Scanner<'_> {
+    fn scan(&self, pieces: &[Piece]) -> Scanned {
+        let dtype = self.tensors[pieces[0].tensor].dtype;
+        let sides: Vec<PieceCells<'_>> = pieces.iter().map(|piece| self.pair.cells(*piece)).collect();
+        let pairs: Vec<_> = sides.iter().map(PieceCells::pair).collect();
+        let format = dtype.float_format().filter(|_| self.options.profile == ProfileChoice::Contextual);
+        let (sums, changes) = match format {
+            Some(format) => self.scan_contextual(format, &pairs),
+            None => {
+                let mut changes = AbsoluteChanges::default();
+                let sums = scan_absolute(&pairs, self.options.seed, dtype.cell_bytes(), &mut changes);
+                (sums, Changes::Absolute(changes, dtype))
+            }
+        };
+        let cells = pieces.iter().map(|piece| piece.cells).sum::<u32>();
+        self.progress.advance(u64::from(cells) * dtype.cell_bytes() as u64);
+        Scanned { cells, sums, changes }
+    }
+
+    fn scan_contextual(
+        &self,
+        format: FloatFormat,
+        pairs: &[pulse_format::scan::PiecePair<'_>],
+    ) -> (Fingerprints, Changes) {
+        let mut hint = *self.hint.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = ContextualChanges::default();
+        let sums = with_float_cell!(format, C => simd::scan_contextual::<C>(pairs, self.options.seed, &mut hint, &mut changes));
+        let mut shared = self.hint.lock().unwrap_or_else(PoisonError::into_inner);
+        *shared = shared.merge(hint);
+        drop(shared);
+        let mut histogram = Histogram::default();
+        histogram.count(&changes);
+        (sums, Changes::Contextual(Box::new((changes, histogram))))
+    }
+}
+
+/// The second half: models for the batch, then each segment's payload, appended to `payload` in order.
+fn code(batch: Vec<Scanned>, models: &mut Vec<ContextModel>, payload: &mut impl Write) -> Result<Vec<Segment>, Error> {
+    let histograms: Vec<&Histogram> = batch.iter().filter_map(Scanned::histogram).collect();
+    let assignment = models::assign(&histograms, BATCH_MODELS);
+    let first_model = models.len();
+    models.extend(assignment.models);
+    if models.len() > MAX_MODELS {
+        return Err(Error::Usage("the checkpoint is too large for one patch".into()));
+    }
+    let mut of_segment = assignment.of_segment.iter().map(|model| first_model + model);
+    let named: Vec<_> =
+        batch.iter().map(|scanned| (scanned, scanned.histogram().and_then(|_| of_segment.next()))).collect();
+    let coded =
+        named.into_par_iter().map(|(scanned, model)| scanned.code(model, models)).collect::<Result<Vec<_>, _>>()?;
+    let mut segments = Vec::new();
+    for (segment, bytes) in coded {
+        payload.write_all(&bytes).map_err(Error::io("cannot write the temporary file in", &std::env::temp_dir()))?;
+        segments.push(segment);
+    }
+    Ok(segments)
+}
+
+impl Scanned {
+    /// Of the tokens, if there are any.
+    fn histogram(&self) -> Option<&Histogram> {
+        match &self.changes {
+            Changes::Contextual(changes) if !changes.0.is_empty() => Some(&changes.1),
+            _ => None,
+        }
+    }
+
+    fn code(&self, model: Option<usize>, models: &[ContextModel]) -> Result<(Segment, Vec<u8>), Error> {
+        let segment = Segment::unchanged(self.cells, self.sums.base);
+        let mut payload = Vec::new();
+        let profile = match (&self.changes, model) {
+            (Changes::Contextual(changes), Some(model)) => {
+                contextual::encode(&changes.0, &models[model], &mut payload)?;
+                Profile::Contextual { model }
+            }
+            (Changes::Absolute(changes, dtype), _) if !changes.is_empty() => {
+                absolute::encode(changes, dtype.cell_bytes(), &Zstd::PLANES, &mut payload);
+                Profile::Absolute
+            }
+            _ => return Ok((segment, payload)),
+        };
+        Ok((segment.with_payload(profile, self.changes.len() as u32, self.sums.target, &payload)?, payload))
+    }
+}

@@ -1,0 +1,34 @@
+//! zstd by its C library.
+
+use pulse_format::{Deflate, Inflate};
+
+/// Both directions; level 12 for compression, since what is compressed is small.
+#[derive(Debug, Clone, Copy)]
+pub struct Zstd {
+    level: i32,
+}
+
+impl Default for Zstd {
+    fn default() -> Self {
+        Self { level: 12 }
+    }
+}
+
+impl Zstd {
+    /// For byte planes, which are larger than headers and gain nothing from a higher level.
+    pub(crate) const PLANES: Self = Self { level: 3 };
+}
+
+impl Deflate for Zstd {
+    fn deflate(&self, raw: &[u8]) -> Option<Vec<u8>> {
+        zstd::bulk::compress(raw, self.level).ok()
+    }
+}
+
+impl Inflate for Zstd {
+    fn inflate(&self, frame: &[u8], length: usize) -> Option<Vec<u8>> {
+        // Decodes straight into a buffer of `length` bytes: the window needs no memory of its own, and longer content fails.
+        let content = zstd::bulk::decompress(frame, length).ok()?;
+        (content.len() == length).then_some(content)
+    }
+}
