@@ -1,0 +1,134 @@
+//! What `test` and `lint` check, one by one.
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use crate::process::{cargo, output, program, run};
+use crate::steps::Steps;
+use crate::{fuzz, install, workspace};
+
+const WASM: &str = "wasm32-unknown-unknown";
+const I686: &str = "i686-unknown-linux-gnu";
+
+/// One step, in the order in which `test` runs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Check {
+    /// Formatting
+    Fmt,
+    /// Clippy over everything, warnings are errors
+    Clippy,
+    /// Documentation builds without a warning
+    Doc,
+    /// All tests of the workspace
+    Test,
+    /// The format crate builds for wasm32
+    Wasm,
+    /// The format crate's tests pass where usize has 32 bits
+    I686,
+    /// Every bench runs once, as a test
+    Benches,
+    /// Every fuzz target runs for some seconds
+    Fuzz,
+    /// The steps before have left the work tree as it was
+    Tree,
+}
+
+/// Runs `checks` as steps and prints the summary.
+pub(crate) fn run_all(checks: &[Check], keep_going: bool, skip: &[Check], fuzz_seconds: u64) -> Result<()> {
+    let tree = tree_status();
+    let mut steps = Steps::new(keep_going, skip.iter().map(|check| check.name()).collect());
+    for check in checks {
+        steps.run(check.name(), || check.run(fuzz_seconds, tree.as_deref()));
+    }
+    steps.finish()
+}
+
+impl Check {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fmt => "fmt",
+            Self::Clippy => "clippy",
+            Self::Doc => "doc",
+            Self::Test => "test",
+            Self::Wasm => "wasm",
+            Self::I686 => "i686",
+            Self::Benches => "benches",
+            Self::Fuzz => "fuzz",
+            Self::Tree => "tree",
+        }
+    }
+
+    fn run(self, fuzz_seconds: u64, tree_before: Option<&str>) -> Result<()> {
+        match self {
+            Self::Fmt => {
+                run(cargo().args(["fmt", "--all", "--check"]))?;
+                run(cargo().args(["fmt", "--check", "--manifest-path", fuzz::MANIFEST]))
+            }
+            Self::Clippy => {
+                run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+            }
+            Self::Doc => {
+                let mut doc = cargo();
+                run(doc.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps", "--locked"]))
+            }
+            Self::Test => run(cargo().args(["test", "--workspace", "--locked"])),
+            Self::Wasm => {
+                install::rust_target(WASM)?;
+                run(cargo().args(["build", "--package", "pulse-format", "--target", WASM, "--locked"]))
+            }
+            Self::I686 => {
+                install::rust_target(I686)?;
+                install::multilib()?;
+                run(cargo().args(["test", "--package", "pulse-format", "--target", I686, "--locked"]))
+            }
+            Self::Benches => benches(),
+            Self::Fuzz => fuzz::run_targets(None, fuzz_seconds),
+            Self::Tree => tree(tree_before),
+        }
+    }
+}
+
+fn benches() -> Result<()> {
+    let packages = workspace::packages(&workspace::root().join("Cargo.toml"))?;
+    let package = packages.iter().find(|package| package["name"] == "pulse-benches");
+    let benches = workspace::targets(package.context("no package pulse-benches")?, "bench");
+    ensure!(!benches.is_empty(), "pulse-benches has no bench");
+    run(cargo().args(["test", "--package", "pulse-benches", "--release", "--locked", "--all-targets"]))
+}
+
+/// What git thinks of the work tree; `None` outside a repository.
+fn tree_status() -> Option<String> {
+    output(program("git").args(["status", "--porcelain"])).ok()
+}
+
+fn tree(before: Option<&str>) -> Result<()> {
+    let (Some(before), Some(after)) = (before, tree_status()) else {
+        println!("SKIPPED: not in a git repository");
+        return Ok(());
+    };
+    let new = new_lines(before, &after);
+    ensure!(new.is_empty(), "the run changed the work tree:\n{}", new.join("\n"));
+    Ok(())
+}
+
+fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
+    after.lines().filter(|line| !before.lines().any(|old| old == *line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_the_names_that_skip_takes() {
+        for check in Check::value_variants() {
+            assert_eq!(Check::from_str(check.name(), false).as_ref(), Ok(check));
+        }
+    }
+
+    #[test]
+    fn only_what_the_run_changed_counts() {
+        assert_eq!(new_lines(" M edited\n", " M edited\n?? left/behind\n"), ["?? left/behind"]);
+        assert!(new_lines(" M edited\n", "").is_empty());
+    }
+}

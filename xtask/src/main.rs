@@ -1,0 +1,50 @@
+//! Every developer command of the project: `cargo xtask <verb>`, listed by `cargo xtask --help`.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod chain;
+mod checks;
+mod demo;
+mod fuzz;
+mod install;
+mod lint;
+mod process;
+mod steps;
+mod test;
+mod workspace;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "Every developer command of the project", version)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Test(test::Args),
+    Lint(lint::Args),
+    Fuzz(fuzz::Args),
+    Chain(chain::Args),
+    Demo(demo::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().verb {
+        Verb::Test(args) => test::run(&args),
+        Verb::Lint(args) => lint::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
+        Verb::Chain(args) => chain::run(&args),
+        Verb::Demo(args) => demo::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
