@@ -5,13 +5,13 @@ use crate::error::{Error, TensorMismatch};
 use crate::pair::describe;
 use crate::patch_file::PatchFile;
 use crate::progress::Progress;
-use crate::simd;
+use crate::simd::{fingerprint, place_absolute, place_contextual};
 use crate::zstd::Zstd;
 use pulse_format::absolute;
 use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
 use pulse_format::scan::Fingerprints;
-use pulse_format::{Damage, Place, Profile, fingerprint, with_float_cell};
+use pulse_format::{Damage, Place, Profile, with_float_cell};
 use rayon::prelude::*;
 
 /// Cells are copied, changed and handed on in runs of this many bytes, which stay in the cache. Whole blocks of every dtype.
@@ -99,7 +99,7 @@ impl Applier<'_> {
                 decoder.decode(header, index, payload, changes).map_err(refuse)?;
                 let mut placer = ContextualPlacer::new(changes, header.seed);
                 self.runs(index, run, |run, tensor, first_word| {
-                    with_float_cell!(format, C => simd::place_contextual::<C>(&mut placer, run, tensor, first_word));
+                    with_float_cell!(format, C => place_contextual::<C>(&mut placer, run, tensor, first_word));
                 })?;
                 placer.finish()
             }
@@ -108,7 +108,9 @@ impl Applier<'_> {
                     absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), &Zstd::default());
                 let changes = changes.map_err(refuse)?;
                 let mut placer = AbsolutePlacer::new(&changes, dtype.cell_bytes(), header.seed);
-                self.runs(index, &mut scratch.run, |run, tensor, first_word| placer.place(run, tensor, first_word))?;
+                self.runs(index, &mut scratch.run, |run, tensor, first_word| {
+                    place_absolute(&mut placer, run, tensor, first_word)
+                })?;
                 placer.finish()
             }
             (Profile::Unchanged | Profile::Contextual { .. }, _) => {

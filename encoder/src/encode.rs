@@ -7,13 +7,13 @@ use crate::error::Error;
 use crate::models;
 use crate::pair::{Pair, PieceCells};
 use crate::progress::Progress;
-use crate::simd;
+use crate::simd::{scan_absolute, scan_contextual};
 use crate::zstd::Zstd;
 use pulse_format::absolute::{self, AbsoluteChanges};
 use pulse_format::contextual::{self, ContextualChanges};
 use pulse_format::layout::{MAX_MODELS, MAX_SEGMENT_CELLS};
 use pulse_format::model::{ContextModel, Histogram};
-use pulse_format::scan::{Fingerprints, Hint, scan_absolute};
+use pulse_format::scan::{Fingerprints, Hint};
 use pulse_format::{Dtype, FloatFormat, Header, Piece, Profile, Segment, Step, with_float_cell};
 use rayon::prelude::*;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -224,7 +224,8 @@ impl Scanner<'_> {
     ) -> (Fingerprints, Changes) {
         let mut hint = *self.hint.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = ContextualChanges::default();
-        let sums = with_float_cell!(format, C => simd::scan_contextual::<C>(pairs, self.options.seed, &mut hint, &mut changes));
+        let sums =
+            with_float_cell!(format, C => scan_contextual::<C>(pairs, self.options.seed, &mut hint, &mut changes));
         let mut shared = self.hint.lock().unwrap_or_else(PoisonError::into_inner);
         *shared = shared.merge(hint);
         drop(shared);

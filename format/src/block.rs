@@ -1,150 +1,144 @@
-//! Blocks of 1,024 cells: the unit in which classes are counted, ranks turn into positions and back. Plain loops over
-//! arrays of fixed length, which compilers turn into vector code for whatever the caller is compiled for.
+//! Blocks of 1,024 cells: the unit in which classes are counted, ranks turn into places and back. Plain loops over arrays
+//! of fixed length, which compilers turn into vector code for whatever the caller is compiled for.
 #![expect(clippy::indexing_slicing, reason = "indices are below the fixed lengths of the arrays they index")]
 
 use crate::cell::FloatCell;
 use crate::layout::BLOCK_CELLS;
 use core::hint::black_box;
 
-/// The exponent class of each cell of a block. Cells past the end have [`NO_CLASS`].
-pub(crate) type Classes = [u8; BLOCK_CELLS];
+/// Cells that are looked at side by side, a byte each for their class.
+pub(crate) type Row = [u8; ROW_CELLS];
+pub(crate) const ROW_CELLS: usize = 64;
 
-/// Not a class: beyond the end of the cells.
+/// The exponent class of each cell of a block. Cells past the end have [`NO_CLASS`].
+pub(crate) type Block = [Row; BLOCK_ROWS];
+pub(crate) const BLOCK_ROWS: usize = BLOCK_CELLS / ROW_CELLS;
+pub(crate) const EMPTY_BLOCK: Block = [[NO_CLASS; ROW_CELLS]; BLOCK_ROWS];
+
+/// Not a class, and equal to none with its top bit flipped: beyond the end of the cells.
 const NO_CLASS: u8 = 0xff;
 
-const LANES: usize = 64;
+/// Eight cells of a row as the bytes of a word, and the constants to work on all of them at once.
+const WORD: usize = 8;
+const LOW_BITS: u64 = u64::MAX / 0xff;
+const HIGH_BITS: u64 = LOW_BITS << 7;
 
-/// The place of each lane.
-const PLACES: [u8; LANES] = {
-    let mut places = [0; LANES];
-    let mut i = 0;
-    while i < LANES {
-        places[i] = i as u8;
-        i += 1;
-    }
-    places
-};
-const _: () = assert!(BLOCK_CELLS.is_multiple_of(LANES));
+const _: () = assert!(BLOCK_CELLS.is_multiple_of(ROW_CELLS) && ROW_CELLS.is_multiple_of(WORD));
 
 /// Classes of the cells in `bytes`, a block or less.
 #[inline(always)]
-pub(crate) fn classify<C: FloatCell>(bytes: &[u8], classes: &mut Classes) {
-    if C::BYTES == 2 {
-        let (cells, _) = bytes.as_chunks::<2>();
-        if let Some(cells) = cells.first_chunk::<BLOCK_CELLS>() {
-            for i in 0..BLOCK_CELLS {
-                classes[i] = C::class(u16::from_le_bytes(cells[i]));
-            }
-            return;
-        }
+pub(crate) fn classify<C: FloatCell>(bytes: &[u8], block: &mut Block) {
+    let classes = block.as_flattened_mut();
+    if bytes.len() < BLOCK_CELLS * C::BYTES {
         classes.fill(NO_CLASS);
+    }
+    if C::BYTES == 2 {
+        let cells = bytes.as_chunks::<2>().0;
         classes.iter_mut().zip(cells).for_each(|(class, cell)| *class = C::class(u16::from_le_bytes(*cell)));
     } else {
-        if bytes.len() < BLOCK_CELLS {
-            classes.fill(NO_CLASS);
-        }
         classes.iter_mut().zip(bytes).for_each(|(class, cell)| *class = C::class(u16::from(*cell)));
     }
 }
 
-/// How many cells have `class`.
+/// How many cells of fewer than 256 rows have `class`.
 #[inline(always)]
-pub(crate) fn count(classes: &Classes, class: u8) -> u32 {
-    let mut lanes = [0; LANES];
-    count_rows(classes.as_chunks().0, class, &mut lanes);
-    sum(&lanes)
-}
-
-/// How many cells before `end` have `class`.
-#[inline(always)]
-pub(crate) fn count_before(classes: &Classes, class: u8, end: usize) -> u32 {
-    let rows = classes.as_chunks().0;
-    let (whole, rest) = (end / LANES, black_box((end % LANES) as u8));
-    let row = &rows[whole.min(rows.len() - 1)];
-    let mut last = [0; LANES];
-    for i in 0..LANES {
-        // All ones, which is NO_CLASS, from `end` on.
-        last[i] = row[i] | u8::from(PLACES[i] < rest).wrapping_sub(1);
-    }
-    let mut lanes = [0; LANES];
-    count_rows(&rows[..whole], class, &mut lanes);
-    count_rows(&[last], class, &mut lanes);
-    sum(&lanes)
-}
-
-/// Adds to each lane how many of its cells, in fewer than 256 rows, have `class`.
-#[inline(always)]
-fn count_rows(rows: &[[u8; LANES]], class: u8, lanes: &mut [u8; LANES]) {
+pub(crate) fn count(rows: &[Row], class: u8) -> u32 {
     // Callers loop over classes. Without this the compiler compares 32-bit lanes with the loop's counter: 5 times slower.
     let class = black_box(class);
+    let mut lanes = [0u8; ROW_CELLS];
     for row in rows {
-        for i in 0..LANES {
+        for i in 0..ROW_CELLS {
             lanes[i] += u8::from(row[i] == class);
         }
     }
+    sum(&lanes)
 }
 
 #[inline(always)]
-fn sum(lanes: &[u8; LANES]) -> u32 {
-    black_box(lanes).iter().map(|lane| u32::from(*lane)).sum()
+fn sum(lanes: &Row) -> u32 {
+    const PAIRS: u64 = u64::MAX / 0xffff * 0xff;
+    // 16-bit sums of at most 8 * 2 * 255 each, then the four of them by one multiplication.
+    let pairs = |word: &[u8; WORD]| (u64::from_le_bytes(*word) & PAIRS) + (u64::from_le_bytes(*word) >> 8 & PAIRS);
+    let sums: u64 = lanes.as_chunks().0.iter().map(pairs).sum();
+    (sums.wrapping_mul(u64::MAX / 0xffff) >> 48) as u32
+}
+
+/// How many of the cells of a row before `end` have `class`.
+#[inline(always)]
+pub(crate) fn count_before(row: &Row, class: u8, end: usize) -> u32 {
+    let mut count = 0;
+    let mut left = end;
+    for word in row.as_chunks::<WORD>().0 {
+        let hits = having(u64::from_le_bytes(*word), class);
+        if left < WORD {
+            // Only the cells before `end`.
+            return count + (hits & ((1 << (8 * left)) - 1)).count_ones();
+        }
+        count += hits.count_ones();
+        left -= WORD;
+    }
+    count
+}
+
+/// The top bit of each byte that equals `class`, given that none equals it with the top bit flipped.
+#[inline(always)]
+fn having(word: u64, class: u8) -> u64 {
+    !(((word ^ (LOW_BITS * u64::from(class))) | HIGH_BITS) - LOW_BITS) & HIGH_BITS
+}
+
+/// The top bit of each byte below `limit`, which is at most 128.
+#[inline(always)]
+fn below(word: u64, limit: u8) -> u64 {
+    !((word | HIGH_BITS) - LOW_BITS * u64::from(limit)) & HIGH_BITS
 }
 
 /// Calls `visit` with the place and class of each cell whose class is below `limit`, in order.
 ///
 /// For classes of few cells this is much cheaper than counting each.
 #[inline(always)]
-pub(crate) fn for_each_below(classes: &Classes, limit: u8, mut visit: impl FnMut(usize, u8)) {
+pub(crate) fn for_each_below(rows: &[Row], limit: u8, mut visit: impl FnMut(usize, u8)) {
     const GROUP: usize = 32;
     let limit = black_box(limit);
-    for (group, start) in classes.as_chunks::<GROUP>().0.iter().zip((0..).step_by(GROUP)) {
-        if group.iter().fold(NO_CLASS, |lowest, class| lowest.min(*class)) >= limit {
+    for (group, start) in rows.as_flattened().as_chunks::<GROUP>().0.iter().zip((0..).step_by(GROUP)) {
+        let mut flags = [false; GROUP];
+        for i in 0..GROUP {
+            flags[i] = group[i] < limit;
+        }
+        if flags == [false; GROUP] {
             continue;
         }
-        let mut hits = 0u32;
-        for i in 0..GROUP {
-            hits |= u32::from(group[i] < limit) << i;
-        }
-        while hits != 0 {
-            let i = hits.trailing_zeros() as usize;
-            visit(start + i, group[i]);
-            hits &= hits - 1;
+        for (word, start) in group.as_chunks::<WORD>().0.iter().zip((start..).step_by(WORD)) {
+            let mut hits = below(u64::from_le_bytes(*word), limit);
+            while hits != 0 {
+                let i = hits.trailing_zeros() as usize / 8;
+                visit(start + i, word[i]);
+                hits &= hits - 1;
+            }
         }
     }
 }
 
 /// The place of the cell that has `rank` cells of its `class` before it; `None` if there are not so many.
 #[inline(always)]
-pub(crate) fn select(classes: &Classes, class: u8, rank: u32) -> Option<usize> {
+pub(crate) fn select(rows: &[Row], class: u8, rank: u32) -> Option<usize> {
     let mut left = rank;
-    for (row, start) in classes.as_chunks::<LANES>().0.iter().zip((0..).step_by(LANES)) {
-        let mut in_row = 0u8;
-        for cell in row {
-            in_row += u8::from(*cell == class);
+    for (row, start) in rows.iter().zip((0..).step_by(ROW_CELLS)) {
+        let words = row.as_chunks::<WORD>().0;
+        let in_row = words.iter().map(|word| having(u64::from_le_bytes(*word), class).count_ones()).sum();
+        if left >= in_row {
+            left -= in_row;
+            continue;
         }
-        if u32::from(in_row) > left {
-            return select_in_row(row, class, left).map(|place| start + place);
-        }
-        left -= u32::from(in_row);
-    }
-    None
-}
-
-/// Eight cells at a time, as bytes of a word.
-#[inline(always)]
-fn select_in_row(row: &[u8; LANES], class: u8, rank: u32) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
-    let mut left = rank;
-    for (group, start) in row.as_chunks::<8>().0.iter().zip((0..).step_by(8)) {
-        let differing = u64::from_le_bytes(*group) ^ (ONES * u64::from(class));
-        // The top bit of each byte, set where the byte is zero.
-        let mut hits = !(((differing & (ONES * 0x7f)) + ONES * 0x7f) | differing | (ONES * 0x7f));
-        if hits.count_ones() > left {
-            for _ in 0..left {
-                hits &= hits - 1;
+        for (word, start) in words.iter().zip((start..).step_by(WORD)) {
+            let mut hits = having(u64::from_le_bytes(*word), class);
+            if hits.count_ones() > left {
+                for _ in 0..left {
+                    hits &= hits - 1;
+                }
+                return Some(start + hits.trailing_zeros() as usize / 8);
             }
-            return Some(start + hits.trailing_zeros() as usize / 8);
+            left -= hits.count_ones();
         }
-        left -= hits.count_ones();
     }
     None
 }
@@ -160,11 +154,12 @@ mod tests {
         let bytes: Vec<u8> = (0..cells * C::BYTES)
             .map(|_| {
                 x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (x >> 25) as u8
+                (x >> 24) as u8
             })
             .collect();
-        let mut classes = [7; BLOCK_CELLS];
-        classify::<C>(&bytes, &mut classes);
+        let mut block = [[7; ROW_CELLS]; BLOCK_ROWS];
+        classify::<C>(&bytes, &mut block);
+        let classes = block.as_flattened();
         let expected: Vec<u8> = bytes
             .chunks(C::BYTES)
             .map(|cell| C::class(cell.iter().rev().fold(0, |cell, byte| cell << 8 | u16::from(*byte))))
@@ -172,17 +167,32 @@ mod tests {
         assert_eq!(classes[..cells], expected);
         for class in 0..32u8 {
             let places: Vec<usize> = (0..cells).filter(|place| expected[*place] == class).collect();
-            assert_eq!(count(&classes, class) as usize, places.len());
-            for end in [0, 1, 63, 64, 65, 500, 1023, 1024] {
-                assert_eq!(
-                    count_before(&classes, class, end) as usize,
-                    places.iter().filter(|place| **place < end).count()
-                );
+            assert_eq!(count(&block, class) as usize, places.len());
+            for (row, start) in block.iter().zip((0..).step_by(ROW_CELLS)) {
+                for end in [0, 1, 7, 8, 30, 63] {
+                    let expected = places.iter().filter(|place| (start..start + end).contains(*place)).count();
+                    assert_eq!(count_before(row, class, end) as usize, expected);
+                }
             }
             for (rank, place) in places.iter().enumerate() {
-                assert_eq!(select(&classes, class, rank as u32), Some(*place));
+                assert_eq!(select(&block, class, rank as u32), Some(*place));
             }
-            assert_eq!(select(&classes, class, places.len() as u32), None);
+            assert_eq!(select(&block, class, places.len() as u32), None);
+        }
+    }
+
+    #[test]
+    fn cells_of_low_classes_are_visited_in_order() {
+        let mut block = EMPTY_BLOCK;
+        for (i, class) in block.as_flattened_mut().iter_mut().take(1000).enumerate() {
+            *class = (i * i % 32) as u8;
+        }
+        for limit in [0, 1, 5, 32] {
+            let mut visited = Vec::new();
+            for_each_below(&block, limit, |place, class| visited.push((place, class)));
+            let expected: Vec<_> =
+                (0..1000).map(|i| (i, (i * i % 32) as u8)).filter(|(_, class)| *class < limit).collect();
+            assert_eq!(visited, expected);
         }
     }
 

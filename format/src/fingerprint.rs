@@ -107,31 +107,63 @@ impl Salt {
     /// What the word `word` at `index` (modulo 2^32) contributes.
     #[inline(always)]
     pub fn word(self, word: u32, index: u32) -> Fingerprint {
-        let mut x = word ^ self.a.wrapping_add(index.wrapping_mul(INDEX_A));
-        x ^= x >> 16;
-        x = x.wrapping_mul(MIX_1);
-        x ^= x >> 15;
-        x = x.wrapping_mul(MIX_2);
-        x ^= x >> 16;
-        let mut y = (x ^ self.b.wrapping_add(index.wrapping_mul(INDEX_B))).wrapping_mul(MIX_3);
-        y ^= y >> 15;
-        Fingerprint { a: x, b: y }
+        self.keys(index).mix(word)
     }
 
     /// The sum over consecutive words, the first of which has the index `first` (modulo 2^32).
     #[inline(always)]
     pub fn words(self, words: &[[u8; 4]], first: u32) -> Fingerprint {
         let mut sum = Fingerprint::ZERO;
-        for (word, index) in words.iter().zip(0u32..) {
-            sum += self.word(u32::from_le_bytes(*word), first.wrapping_add(index));
+        let mut keys = self.keys(first);
+        for word in words {
+            sum += keys.mix(u32::from_le_bytes(*word));
+            keys = keys.next();
         }
         sum
+    }
+
+    /// The keys of the word at `index` (modulo 2^32).
+    #[inline(always)]
+    pub(crate) fn keys(self, index: u32) -> Keys {
+        Keys {
+            a: self.a.wrapping_add(index.wrapping_mul(INDEX_A)),
+            b: self.b.wrapping_add(index.wrapping_mul(INDEX_B)),
+        }
+    }
+}
+
+/// What a word is mixed with: a salt and an index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keys {
+    a: u32,
+    b: u32,
+}
+
+impl Keys {
+    /// Of the word behind. An addition, where the index would need a multiplication.
+    #[inline(always)]
+    pub(crate) fn next(self) -> Self {
+        Self { a: self.a.wrapping_add(INDEX_A), b: self.b.wrapping_add(INDEX_B) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn mix(self, word: u32) -> Fingerprint {
+        let mut x = word ^ self.a;
+        x ^= x >> 16;
+        x = x.wrapping_mul(MIX_1);
+        x ^= x >> 15;
+        x = x.wrapping_mul(MIX_2);
+        x ^= x >> 16;
+        let mut y = (x ^ self.b).wrapping_mul(MIX_3);
+        y ^= y >> 15;
+        Fingerprint { a: x, b: y }
     }
 }
 
 /// The fingerprint of `bytes`, which start at word `first_word` of table entry `tensor`.
 ///
 /// Bytes past the last whole word are padded with zeros, as the end of a tensor is.
+#[inline(always)]
 pub fn fingerprint(bytes: &[u8], seed: u64, tensor: u32, first_word: u64) -> Fingerprint {
     const PAGE: u64 = 1 << 32;
     let (words, tail) = bytes.as_chunks::<4>();

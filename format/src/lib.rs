@@ -21,6 +21,7 @@ mod block;
 mod bytes;
 pub mod cell;
 mod codec;
+mod compare;
 pub mod contextual;
 mod dtype;
 mod error;

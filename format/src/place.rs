@@ -1,33 +1,62 @@
 //! Changes into cells, block by block: ranks become positions, steps are added, both fingerprints fall out.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{Classes, classify, count, for_each_below, select};
+use crate::block::{Block, EMPTY_BLOCK, classify, count, for_each_below, select};
 use crate::cell::FloatCell;
-use crate::contextual::ContextualChanges;
-use crate::fingerprint::Salt;
+use crate::compare::{cell_at, word_at};
+use crate::contextual::{ClassChanges, ContextualChanges};
+use crate::fingerprint::{Fingerprint, Salt};
 use crate::layout::{BLOCK_CELLS, CLASSES};
-use crate::scan::{Fingerprints, Salts, block_fingerprint, cell_at};
+use crate::scan::{Fingerprints, Salts, block_fingerprint};
 
 /// Applies the changes of one segment to its pieces, in order, in place.
 #[derive(Debug)]
 pub struct ContextualPlacer<'a> {
-    changes: &'a ContextualChanges,
     seed: u64,
-    /// Cells of each class before the current block. Only of classes with changes.
-    seen: [u32; CLASSES],
-    /// Changes of each class already placed.
-    placed: [usize; CLASSES],
+    classes: [Pending<'a>; CLASSES],
     /// Classes below this one have few cells and are visited cell by cell.
     rare_below: u8,
+    /// Blocks seen.
+    blocks: u32,
+    /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
+}
+
+/// The changes of one class that are still to be placed.
+#[derive(Debug)]
+struct Pending<'a> {
+    changes: &'a ClassChanges,
+    /// How many are placed.
+    placed: usize,
+    /// The rank of the next.
+    next: Option<u32>,
+    /// Cells of the class before the current block, counted only while there is a next.
+    seen: u32,
+}
+
+impl Pending<'_> {
+    /// The step of the next change, which then counts as placed.
+    #[inline(always)]
+    fn take(&mut self) -> i16 {
+        let step = self.changes.steps.get(self.placed).copied().unwrap_or_default();
+        self.placed += 1;
+        self.next = self.changes.ranks.get(self.placed).copied();
+        step
+    }
 }
 
 impl<'a> ContextualPlacer<'a> {
     /// A placer at the start of a segment.
     pub fn new(changes: &'a ContextualChanges, seed: u64) -> Self {
-        // Low classes change most: a guess at which are rare that needs no look at the cells.
-        let rare_below = 0;
-        Self { changes, seed, seen: [0; CLASSES], placed: [0; CLASSES], rare_below, sums: Fingerprints::default() }
+        let pending =
+            |changes: &'a ClassChanges| Pending { changes, placed: 0, next: changes.ranks.first().copied(), seen: 0 };
+        Self {
+            seed,
+            classes: changes.classes.each_ref().map(pending),
+            rare_below: 0,
+            blocks: 0,
+            sums: Fingerprints::default(),
+        }
     }
 
     /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
@@ -35,59 +64,72 @@ impl<'a> ContextualPlacer<'a> {
     /// A piece may come in several runs if all but its last are whole blocks.
     #[inline(always)]
     pub fn place<C: FloatCell>(&mut self, cells: &mut [u8], tensor: u32, first_word: u64) {
-        let mut classes = [0; BLOCK_CELLS];
+        let mut rows = EMPTY_BLOCK;
         let mut salts = Salts::new(self.seed, tensor);
         for (block, bytes) in cells.chunks_mut(BLOCK_CELLS * C::BYTES).enumerate() {
             let word = first_word + (block * BLOCK_CELLS * C::BYTES / 4) as u64;
             let salt = salts.at(word);
             self.sums.base += block_fingerprint(bytes, salt, word as u32);
-            classify::<C>(bytes, &mut classes);
-            self.place_block::<C>(bytes, &classes, salt, word as u32);
+            classify::<C>(bytes, &mut rows);
+            self.place_block::<C>(bytes, &rows, salt, word as u32);
+            self.learn();
         }
     }
 
     #[inline(always)]
-    fn place_block<C: FloatCell>(&mut self, bytes: &mut [u8], classes: &Classes, salt: Salt, first_word: u32) {
-        let Self { changes, seen, placed, sums, rare_below, .. } = self;
+    fn place_block<C: FloatCell>(&mut self, bytes: &mut [u8], rows: &Block, salt: Salt, first_word: u32) {
+        let mut sum = Fingerprint::ZERO;
         let mut change = |place: usize, step: i16| {
             let start = place * C::BYTES / 4 * 4;
-            let index = first_word.wrapping_add((start / 4) as u32);
+            let keys = salt.keys(first_word.wrapping_add((start / 4) as u32));
             let before = word_at(bytes, start);
             set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), step));
-            sums.target += salt.word(word_at(bytes, start), index) - salt.word(before, index);
+            sum += keys.mix(word_at(bytes, start)) - keys.mix(before);
         };
-        let all = (0u8..).zip(changes.classes.iter().zip(seen.iter_mut().zip(placed.iter_mut())));
-        for (class, (changes, (seen, placed))) in all.skip(usize::from(*rare_below)) {
-            if *placed == changes.ranks.len() {
-                continue;
+        let Self { classes, rare_below, .. } = self;
+        for (class, pending) in (0u8..).zip(classes.iter_mut()).skip(usize::from(*rare_below)) {
+            let Some(mut next) = pending.next else { continue };
+            let here = count(rows, class);
+            while next.wrapping_sub(pending.seen) < here {
+                let Some(place) = select(rows, class, next.wrapping_sub(pending.seen)) else { break };
+                change(place, pending.take());
+                let Some(after) = pending.next else { break };
+                next = after;
             }
-            let here = count(classes, class);
-            let pending = changes.ranks.iter().zip(&changes.steps).skip(*placed);
-            for (rank, step) in pending.take_while(|(rank, _)| **rank - *seen < here) {
-                let Some(place) = select(classes, class, *rank - *seen) else { break };
-                change(place, *step);
-                *placed += 1;
-            }
-            *seen += here;
+            pending.seen += here;
         }
-        for_each_below(classes, *rare_below, |place, class| {
-            let class = usize::from(class);
-            let (Some(changes), Some(seen), Some(placed)) =
-                (changes.classes.get(class), seen.get_mut(class), placed.get_mut(class))
-            else {
-                return;
-            };
-            if changes.ranks.get(*placed) == Some(seen) {
-                change(place, changes.steps.get(*placed).copied().unwrap_or_default());
-                *placed += 1;
+        for_each_below(rows, *rare_below, |place, class| {
+            let Some(pending) = classes.get_mut(usize::from(class)) else { return };
+            if pending.next == Some(pending.seen) {
+                change(place, pending.take());
             }
-            *seen += 1;
+            pending.seen += 1;
         });
+        self.sums.target += sum;
+    }
+
+    /// Finds the low classes that have few of the cells so far, once there are enough to tell.
+    #[inline(always)]
+    fn learn(&mut self) {
+        /// Together they should have at most one cell in this many.
+        const RARE: u32 = 64;
+        const ENOUGH_BLOCKS: u32 = 16;
+        self.blocks += 1;
+        if self.blocks != ENOUGH_BLOCKS {
+            return;
+        }
+        let mut below = 0;
+        let rare = self.classes.iter().take_while(|pending| {
+            below += pending.seen;
+            // Classes without pending changes are not counted, so nothing is known of them.
+            pending.next.is_some() && below <= ENOUGH_BLOCKS * BLOCK_CELLS as u32 / RARE
+        });
+        self.rare_below = rare.count() as u8;
     }
 
     /// The fingerprints before and after; `None` if some ranks do not exist, as happens on a wrong base.
     pub fn finish(self) -> Option<Fingerprints> {
-        let all = self.changes.classes.iter().zip(&self.placed).all(|(changes, placed)| changes.ranks.len() == *placed);
+        let all = self.classes.iter().all(|pending| pending.next.is_none());
         let Fingerprints { base, target } = self.sums;
         all.then_some(Fingerprints { base, target: base + target })
     }
@@ -144,13 +186,6 @@ impl<'a> AbsolutePlacer<'a> {
     pub fn finish(self) -> Option<Fingerprints> {
         (self.placed == self.changes.len()).then_some(self.sums)
     }
-}
-
-/// The 32-bit word from byte `start` on, padded with zeros beyond the end.
-#[inline(always)]
-fn word_at(bytes: &[u8], start: usize) -> u32 {
-    let rest = bytes.get(start..).unwrap_or_default();
-    rest.first_chunk().map_or_else(|| crate::fingerprint::padded_word(rest), |word| u32::from_le_bytes(*word))
 }
 
 #[inline(always)]

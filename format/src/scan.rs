@@ -1,8 +1,9 @@
 //! One pass over base and target cells: what changed, where within its class, and both fingerprints.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{Classes, classify, count, count_before, for_each_below};
+use crate::block::{Block, EMPTY_BLOCK, ROW_CELLS, classify, count, count_before, for_each_below};
 use crate::cell::FloatCell;
+use crate::compare::{COMPARED_BYTES, Collected, Found, cell_at};
 use crate::contextual::ContextualChanges;
 use crate::fingerprint::{Fingerprint, Salt, padded_word};
 use crate::layout::{BLOCK_CELLS, CLASSES};
@@ -40,32 +41,53 @@ pub fn scan_contextual<C: FloatCell>(
     changes: &mut ContextualChanges,
 ) -> Fingerprints {
     changes.clear();
-    let mut scan = ContextualScan { seen: [0; CLASSES], hint: *hint, changes, sums: Fingerprints::default() };
-    scan.hint.counted |= scan.hint.rare();
-    let mut classes = [0; BLOCK_CELLS];
-    let mut changed = [0u16; BLOCK_CELLS];
+    let mut scan = ContextualScan {
+        seen: [0; CLASSES],
+        hint: Hint { counted: hint.counted | hint.rare(), ..*hint },
+        changes,
+        sums: Fingerprints::default(),
+        rows: [EMPTY_BLOCK; REGION_BLOCKS],
+        changed: Collected::new(),
+        found: Found::new(),
+    };
     for (index, piece) in pieces.iter().enumerate() {
-        for (block, base, target, salt, first_word) in blocks(*piece, seed, C::BYTES) {
-            scan.sums.base += block_fingerprint(base, salt, first_word);
-            let count = find_changes::<C>(base, target, salt, first_word, &mut changed, &mut scan.sums);
-            classify::<C>(base, &mut classes);
-            let changed = changed.get(..count).unwrap_or_default();
-            let missing =
-                changed.iter().fold(0u32, |set, place| set | 1 << class_of(&classes, *place)) & !scan.hint.counted;
+        for region in regions(*piece, C::BYTES) {
+            scan.read::<C>(region, seed);
+            let missing = scan.classes_of_changes() & !scan.hint.counted;
             if missing != 0 {
-                scan.count_earlier::<C>(
-                    missing,
-                    pieces.get(..index).unwrap_or_default(),
-                    piece.base,
-                    block * BLOCK_CELLS * C::BYTES,
-                );
+                let earlier = piece.base.get(..piece.base.len() - region.bytes_left).unwrap_or_default();
+                scan.count_earlier::<C>(missing, pieces.get(..index).unwrap_or_default(), earlier);
             }
-            scan.place::<C>(&classes, changed, base, target);
+            scan.place::<C>(region);
         }
     }
     *hint = scan.hint.learn(&scan.seen);
     scan.sums.target += scan.sums.base;
     scan.sums
+}
+
+/// Blocks whose classes are held at once: enough that a class is counted from change to change rather than block by block,
+/// few enough that they stay in the first cache.
+const REGION_BLOCKS: usize = 8;
+const REGION_CELLS: usize = REGION_BLOCKS * BLOCK_CELLS;
+const _: () = assert!(REGION_CELLS / ROW_CELLS < 256);
+
+/// The part of a piece that is scanned at once.
+#[derive(Clone, Copy)]
+struct Region<'a> {
+    pair: PiecePair<'a>,
+    /// From its start to the end of the piece's base.
+    bytes_left: usize,
+}
+
+#[inline(always)]
+fn regions<'a>(piece: PiecePair<'a>, cell_bytes: usize) -> impl Iterator<Item = Region<'a>> {
+    let bytes = REGION_CELLS * cell_bytes;
+    let sides = piece.base.chunks(bytes).zip(piece.target.chunks(bytes));
+    sides.zip((0..).step_by(bytes)).map(move |((base, target), start)| Region {
+        pair: PiecePair { base, target, first_word: piece.first_word + start as u64 / 4, ..piece },
+        bytes_left: piece.base.len() - start,
+    })
 }
 
 /// What earlier segments were like.
@@ -81,7 +103,7 @@ impl Hint {
     /// The same, with the rare classes of a segment that had `seen` cells of each class counted.
     fn learn(self, seen: &[u32; CLASSES]) -> Self {
         /// Together they should have at most one cell in this many.
-        const RARE: u32 = 128;
+        const RARE: u32 = 64;
         let total: u32 = seen.iter().sum();
         let mut below = 0u32;
         let rare = seen.iter().take_while(|seen| {
@@ -104,54 +126,140 @@ impl Hint {
 }
 
 struct ContextualScan<'a> {
-    /// Cells of each counted class before the current block.
+    /// Cells of each counted class before the current region.
     seen: [u32; CLASSES],
     hint: Hint,
     changes: &'a mut ContextualChanges,
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
+    /// Classes of the region's cells.
+    rows: [Block; REGION_BLOCKS],
+    /// Places in the region of the cells that differ.
+    changed: Collected<REGION_CELLS>,
+    found: Found,
 }
 
 impl ContextualScan<'_> {
-    /// Adds the changes of one block, then its cells to the counts.
+    /// Compares, fingerprints and classifies a region.
     #[inline(always)]
-    fn place<C: FloatCell>(&mut self, classes: &Classes, changed: &[u16], base: &[u8], target: &[u8]) {
-        for place in changed {
-            let class = class_of(classes, *place);
-            let place = usize::from(*place);
-            let before = self.seen.get(usize::from(class)).copied().unwrap_or_default();
-            let rank = before + count_before(classes, class, place);
-            let step = C::ulp_step(cell_at::<C>(base, place), cell_at::<C>(target, place));
-            if let Some(changes) = self.changes.classes.get_mut(usize::from(class)) {
-                changes.push(rank, step);
+    fn read<C: FloatCell>(&mut self, region: Region<'_>, seed: u64) {
+        self.changed.clear();
+        let cells_per_word = 4 / C::BYTES;
+        for (chunk, rows) in chunks(region.pair, seed, BLOCK_CELLS * C::BYTES).zip(&mut self.rows) {
+            let Chunk { base, salt, first_word, .. } = chunk;
+            self.sums.base += self.found.compare(base, chunk.target, salt, first_word);
+            self.sums.target += self.found.list(base, salt, first_word);
+            for (word, difference) in self.found.words() {
+                for cell in 0..cells_per_word {
+                    let bits = difference >> (8 * C::BYTES * cell) << (32 - 8 * C::BYTES);
+                    self.changed.push_if(chunk.start / C::BYTES + word * cells_per_word + cell, bits != 0);
+                }
             }
+            classify::<C>(base, rows);
         }
-        for (class, seen) in (0u8..).zip(&mut self.seen) {
-            if class >= self.hint.rare_below && self.hint.counted >> class & 1 == 1 {
-                *seen += count(classes, class);
+    }
+
+    /// As a bit set.
+    #[inline(always)]
+    fn classes_of_changes(&self) -> u32 {
+        let classes = self.rows.as_flattened().as_flattened();
+        self.changed.get().iter().fold(0, |set, place| set | 1 << class_at(classes, *place))
+    }
+
+    /// Adds the changes of a region, and its cells to the counts.
+    #[inline(always)]
+    fn place<C: FloatCell>(&mut self, region: Region<'_>) {
+        let PiecePair { base, target, .. } = region.pair;
+        let step = |place: usize| C::ulp_step(cell_at::<C>(base, place), cell_at::<C>(target, place));
+        let rows = self.rows.as_flattened();
+        let rows = rows.get(..(base.len() / C::BYTES).div_ceil(ROW_CELLS)).unwrap_or(rows);
+        let by_class = ByClass::new(self.changed.get(), rows.as_flattened());
+        let counted = (0u8..).zip(self.seen.iter_mut().zip(&mut self.changes.classes));
+        for (class, (seen, changes)) in counted.skip(usize::from(self.hint.rare_below)) {
+            if self.hint.counted >> class & 1 == 0 {
+                continue;
             }
+            let (mut before, mut first_row) = (*seen, 0);
+            for place in by_class.get(class) {
+                let (row, in_row) = (usize::from(*place) / ROW_CELLS, usize::from(*place) % ROW_CELLS);
+                before += count(rows.get(first_row..row).unwrap_or_default(), class);
+                first_row = row;
+                let rank = before + rows.get(row).map_or(0, |row| count_before(row, class, in_row));
+                changes.push(rank, step(usize::from(*place)));
+            }
+            *seen = before + count(rows.get(first_row..).unwrap_or_default(), class);
         }
-        for_each_below(classes, self.hint.rare_below, |_, class| {
-            self.seen.get_mut(usize::from(class)).into_iter().for_each(|seen| *seen += 1);
+        for_each_below(rows, self.hint.rare_below, |place, class| {
+            let class = usize::from(class);
+            if let (Some(seen), Some(changes)) = (self.seen.get_mut(class), self.changes.classes.get_mut(class)) {
+                let step = step(place);
+                if step != 0 {
+                    changes.push(*seen, step);
+                }
+                *seen += 1;
+            }
         });
     }
 
-    /// Counts the cells of the classes in `missing` in all earlier blocks.
+    /// Counts the cells of the classes in `missing` in all earlier pieces and in `base`, the earlier part of this one.
     #[cold]
     #[inline(never)]
-    fn count_earlier<C: FloatCell>(&mut self, missing: u32, pieces: &[PiecePair<'_>], base: &[u8], end: usize) {
+    fn count_earlier<C: FloatCell>(&mut self, missing: u32, pieces: &[PiecePair<'_>], base: &[u8]) {
         self.hint.counted |= missing;
-        let earlier = pieces.iter().map(|piece| piece.base).chain([base.get(..end).unwrap_or_default()]);
-        let mut classes = [0; BLOCK_CELLS];
-        for block in earlier.flat_map(|bytes| bytes.chunks(BLOCK_CELLS * C::BYTES)) {
-            classify::<C>(block, &mut classes);
+        let mut rows = EMPTY_BLOCK;
+        for block in
+            pieces.iter().map(|piece| piece.base).chain([base]).flat_map(|bytes| bytes.chunks(BLOCK_CELLS * C::BYTES))
+        {
+            classify::<C>(block, &mut rows);
             for (class, seen) in (0u8..).zip(&mut self.seen) {
                 if missing >> class & 1 == 1 {
-                    *seen += count(&classes, class);
+                    *seen += count(&rows, class);
                 }
             }
         }
     }
+}
+
+/// The changed places of a region, sorted by class and in order within each.
+struct ByClass {
+    places: [u16; REGION_CELLS],
+    /// Where each class ends; it begins where the one before ended.
+    ends: [u16; CLASSES],
+}
+
+impl ByClass {
+    #[inline(always)]
+    fn new(changed: &[u16], classes: &[u8]) -> Self {
+        let mut ends = [0u16; CLASSES];
+        for place in changed {
+            ends.get_mut(usize::from(class_at(classes, *place))).into_iter().for_each(|count| *count += 1);
+        }
+        let mut start = 0;
+        for end in &mut ends {
+            start += core::mem::replace(end, start);
+        }
+        let mut places = [0; REGION_CELLS];
+        for place in changed {
+            if let Some(next) = ends.get_mut(usize::from(class_at(classes, *place))) {
+                places.get_mut(usize::from(*next)).into_iter().for_each(|slot| *slot = *place);
+                *next += 1;
+            }
+        }
+        Self { places, ends }
+    }
+
+    #[inline(always)]
+    fn get(&self, class: u8) -> &[u16] {
+        let end = |class: u8| self.ends.get(usize::from(class)).map_or(0, |end| usize::from(*end));
+        let start = class.checked_sub(1).map_or(0, end);
+        self.places.get(start..end(class)).unwrap_or_default()
+    }
+}
+
+#[inline(always)]
+fn class_at(classes: &[u8], place: u16) -> u8 {
+    // Masked, so that no cell can ask for a class beyond the last.
+    classes.get(usize::from(place)).copied().unwrap_or_default() & (CLASSES as u8 - 1)
 }
 
 /// Compares the two sides of a segment of cells of `cell_bytes` bytes; `changes` is overwritten.
@@ -164,39 +272,53 @@ pub fn scan_absolute(
 ) -> Fingerprints {
     changes.clear();
     let mut sums = Fingerprints::default();
-    let mut start = 0u32;
+    let mut found = Found::new();
+    let mut first_cell = 0;
     for piece in pieces {
-        for (block, base, target, salt, first_word) in blocks(*piece, seed, cell_bytes) {
-            sums.base += block_fingerprint(base, salt, first_word);
-            if base == target {
-                continue;
+        for Chunk { start, base, target, salt, first_word } in chunks(*piece, seed, COMPARED_BYTES) {
+            sums.base += found.compare(base, target, salt, first_word);
+            sums.target += found.list(base, salt, first_word);
+            let mut next_cell = 0;
+            for (word, _) in found.words() {
+                // Cells may share a word, and words a cell.
+                for cell in next_cell.max(4 * word / cell_bytes)..(4 * word + 3) / cell_bytes + 1 {
+                    let range = cell * cell_bytes..(cell + 1) * cell_bytes;
+                    if let (Some(before), Some(after)) = (base.get(range.clone()), target.get(range))
+                        && before != after
+                    {
+                        changes.positions.push((first_cell + start / cell_bytes + cell) as u32);
+                        changes.values.extend_from_slice(after);
+                    }
+                    next_cell = cell + 1;
+                }
             }
-            let cells =
-                base.chunks(cell_bytes).zip(target.chunks(cell_bytes)).zip(start + (block * BLOCK_CELLS) as u32..);
-            for ((_, target), position) in cells.filter(|((base, target), _)| base != target) {
-                changes.positions.push(position);
-                changes.values.extend_from_slice(target);
-            }
-            sums.target += block_fingerprint(target, salt, first_word) - block_fingerprint(base, salt, first_word);
         }
-        start += (piece.base.len() / cell_bytes) as u32;
+        first_cell += piece.base.len() / cell_bytes;
     }
     sums.target += sums.base;
     sums
 }
 
-/// The blocks of a piece: number, base, target, salt, and index of the first word modulo 2^32.
+/// A part of a piece that is compared at once.
+#[derive(Clone, Copy)]
+struct Chunk<'a> {
+    /// The byte of the piece that it begins with.
+    start: usize,
+    base: &'a [u8],
+    target: &'a [u8],
+    salt: Salt,
+    /// The index of its first word, modulo 2^32.
+    first_word: u32,
+}
+
+/// A piece in chunks of `bytes`, which divide a block.
 #[inline(always)]
-fn blocks<'a>(
-    piece: PiecePair<'a>,
-    seed: u64,
-    cell_bytes: usize,
-) -> impl Iterator<Item = (usize, &'a [u8], &'a [u8], Salt, u32)> {
-    let bytes = BLOCK_CELLS * cell_bytes;
+fn chunks<'a>(piece: PiecePair<'a>, seed: u64, bytes: usize) -> impl Iterator<Item = Chunk<'a>> {
     let mut salts = Salts::new(seed, piece.tensor);
-    piece.base.chunks(bytes).zip(piece.target.chunks(bytes)).enumerate().map(move |(block, (base, target))| {
-        let word = piece.first_word + (block * bytes / 4) as u64;
-        (block, base, target, salts.at(word), word as u32)
+    let sides = piece.base.chunks(bytes).zip(piece.target.chunks(bytes));
+    sides.zip((0..).step_by(bytes)).map(move |((base, target), start)| {
+        let word = piece.first_word + start as u64 / 4;
+        Chunk { start, base, target, salt: salts.at(word), first_word: word as u32 }
     })
 }
 
@@ -233,72 +355,5 @@ pub(crate) fn block_fingerprint(bytes: &[u8], salt: Salt, first_word: u32) -> Fi
         whole
     } else {
         whole + salt.word(padded_word(tail), first_word.wrapping_add(words.len() as u32))
-    }
-}
-
-/// Writes the places of the cells that differ to `changed`, returns how many, and adds to the target's sum what their words add
-/// over the base's.
-#[inline(always)]
-fn find_changes<C: FloatCell>(
-    base: &[u8],
-    target: &[u8],
-    salt: Salt,
-    first_word: u32,
-    changed: &mut [u16; BLOCK_CELLS],
-    sums: &mut Fingerprints,
-) -> usize {
-    const GROUP: usize = 32;
-    let mut count = 0;
-    let mut word = |start: usize, base: u32, target: u32| {
-        if base == target {
-            return;
-        }
-        let index = first_word.wrapping_add((start / 4) as u32);
-        sums.target += salt.word(target, index) - salt.word(base, index);
-        let mut differing = base ^ target;
-        for place in start / C::BYTES..(start + 4) / C::BYTES {
-            if differing << (32 - 8 * C::BYTES) != 0
-                && let Some(slot) = changed.get_mut(count)
-            {
-                *slot = place as u16;
-                count += 1;
-            }
-            differing >>= 8 * C::BYTES;
-        }
-    };
-    let (base_groups, base_tail) = base.as_chunks::<GROUP>();
-    let (target_groups, target_tail) = target.as_chunks::<GROUP>();
-    for (group, (base, target)) in base_groups.iter().zip(target_groups).enumerate() {
-        if base != target {
-            let (base, target) = (base.as_chunks::<4>().0, target.as_chunks::<4>().0);
-            let differ = base.iter().zip(target).zip(0..).map(|((base, target), bit)| u32::from(base != target) << bit);
-            let mut left: u32 = differ.sum();
-            while left != 0 {
-                let i = left.trailing_zeros() as usize;
-                let side = |words: &[[u8; 4]]| words.get(i).map_or(0, |word| u32::from_le_bytes(*word));
-                word(group * GROUP + i * 4, side(base), side(target));
-                left &= left - 1;
-            }
-        }
-    }
-    for (i, (base, target)) in base_tail.chunks(4).zip(target_tail.chunks(4)).enumerate() {
-        word(base_groups.len() * GROUP + i * 4, padded_word(base), padded_word(target));
-    }
-    count
-}
-
-#[inline(always)]
-fn class_of(classes: &Classes, place: u16) -> u8 {
-    // Masked, so that no cell can ask for a class beyond the last.
-    classes.get(usize::from(place)).copied().unwrap_or_default() & (CLASSES as u8 - 1)
-}
-
-/// The cell at `place`, 0 beyond the end.
-#[inline(always)]
-pub(crate) fn cell_at<C: FloatCell>(bytes: &[u8], place: usize) -> u16 {
-    if C::BYTES == 2 {
-        bytes.as_chunks::<2>().0.get(place).map_or(0, |cell| u16::from_le_bytes(*cell))
-    } else {
-        bytes.get(place).map_or(0, |cell| u16::from(*cell))
     }
 }

@@ -4,7 +4,7 @@
 //! leave the rest as raw bits. Within such a bucket a geometric distribution is nearly flat: on the measured chains this
 //! costs 0.1 % over coding every number by its own probability.
 
-use crate::layout::{TOKEN_DIRECT_BITS, TOKEN_MANTISSA_BITS};
+use crate::layout::{GAP_TOKENS, TOKEN_DIRECT_BITS, TOKEN_MANTISSA_BITS};
 
 /// A number as token and raw bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,22 @@ pub(crate) fn split(value: u32) -> Split {
 
 /// The smallest number of a token, and how many raw bits are added to it.
 #[inline(always)]
-pub(crate) const fn bucket(token: u8) -> (u32, u32) {
-    let token = token as u32;
+pub(crate) fn bucket(token: u8) -> (u32, u32) {
+    // A table, since which branch a token takes cannot be predicted.
+    const BUCKETS: [(u32, u32); 256] = {
+        let mut buckets = [(0, 0); 256];
+        let mut token = 0;
+        while token < GAP_TOKENS {
+            buckets[token] = bucket_of(token as u32);
+            token += 1;
+        }
+        buckets
+    };
+    #[expect(clippy::indexing_slicing, reason = "a byte is below 256")]
+    BUCKETS[usize::from(token)]
+}
+
+const fn bucket_of(token: u32) -> (u32, u32) {
     if token < 1 << TOKEN_DIRECT_BITS {
         return (token, 0);
     }
@@ -55,7 +69,7 @@ pub(crate) fn unzigzag(value: u32) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{GAP_TOKENS, MAX_SEGMENT_CELLS, STEP_TOKENS};
+    use crate::layout::{MAX_SEGMENT_CELLS, STEP_TOKENS};
 
     #[test]
     fn tokens_cover_every_number_once() {
