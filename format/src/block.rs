@@ -121,8 +121,18 @@ pub(crate) fn for_each_below(rows: &[Row], limit: u8, mut visit: impl FnMut(usiz
 /// The place of the cell that has `rank` cells of its `class` before it; `None` if there are not so many.
 #[inline(always)]
 pub(crate) fn select(rows: &[Row], class: u8, rank: u32) -> Option<usize> {
+    const GROUP_ROWS: usize = 4;
     let mut left = rank;
-    for (row, start) in rows.iter().zip((0..).step_by(ROW_CELLS)) {
+    let mut first_row = 0;
+    for group in rows.chunks_exact(GROUP_ROWS) {
+        let in_group = count(group, class);
+        if left < in_group {
+            break;
+        }
+        left -= in_group;
+        first_row += GROUP_ROWS;
+    }
+    for (row, start) in rows.iter().zip((0..).step_by(ROW_CELLS)).skip(first_row) {
         let words = row.as_chunks::<WORD>().0;
         let in_row = words.iter().map(|word| having(u64::from_le_bytes(*word), class).count_ones()).sum();
         if left >= in_row {

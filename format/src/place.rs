@@ -71,8 +71,8 @@ impl<'a> ContextualPlacer<'a> {
             let salt = salts.at(word);
             self.sums.base += block_fingerprint(bytes, salt, word as u32);
             classify::<C>(bytes, &mut rows);
+            self.learn(&rows);
             self.place_block::<C>(bytes, &rows, salt, word as u32);
-            self.learn();
         }
     }
 
@@ -108,23 +108,21 @@ impl<'a> ContextualPlacer<'a> {
         self.sums.target += sum;
     }
 
-    /// Finds the low classes that have few of the cells so far, once there are enough to tell.
+    /// Finds, now and then, the low classes that have few cells in this block: they are cheaper visited than counted.
     #[inline(always)]
-    fn learn(&mut self) {
-        /// Together they should have at most one cell in this many.
-        const RARE: u32 = 64;
-        const ENOUGH_BLOCKS: u32 = 16;
-        self.blocks += 1;
-        if self.blocks != ENOUGH_BLOCKS {
-            return;
+    fn learn(&mut self, rows: &Block) {
+        /// Together they should have at most this many of a block's cells.
+        const RARE: u32 = BLOCK_CELLS as u32 / 64;
+        const EVERY_BLOCKS: u32 = 64;
+        if self.blocks.is_multiple_of(EVERY_BLOCKS) {
+            let mut below = 0;
+            let rare = (0..CLASSES as u8).take_while(|class| {
+                below += count(rows, *class);
+                below <= RARE
+            });
+            self.rare_below = rare.count() as u8;
         }
-        let mut below = 0;
-        let rare = self.classes.iter().take_while(|pending| {
-            below += pending.seen;
-            // Classes without pending changes are not counted, so nothing is known of them.
-            pending.next.is_some() && below <= ENOUGH_BLOCKS * BLOCK_CELLS as u32 / RARE
-        });
-        self.rare_below = rare.count() as u8;
+        self.blocks = self.blocks.wrapping_add(1);
     }
 
     /// The fingerprints before and after; `None` if some ranks do not exist, as happens on a wrong base.

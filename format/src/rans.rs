@@ -168,11 +168,12 @@ impl<'a> Decoder<'a> {
         let frequency = (entry >> 8 & (PROBABILITY_SUM - 1)) + 1;
         let state = frequency.wrapping_mul(state >> PROBABILITY_BITS).wrapping_add(entry >> 20);
         let word = self.words.get(self.next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
-        let low = state < RANS_LOW;
-        self.next += usize::from(low);
+        // Without a branch, which nothing could predict.
+        let low = u32::from(state < RANS_LOW);
+        self.next += low as usize;
         #[expect(clippy::indexing_slicing, reason = "lane is checked at compile time")]
         {
-            self.states[LANE] = if low { state << 16 | word } else { state };
+            self.states[LANE] = state << (16 * low) | (word & low.wrapping_neg());
         }
         entry as u8
     }
