@@ -1,0 +1,130 @@
+//! Question: how long do `pulse encode` and `pulse apply` take beside `cmp` of two equal files of the same size?
+//!
+//! Whole processes, from page cache, fingerprints and fsync included, in turn (A B C A B C …), output on `--out`, which should be tmpfs.
+//! Reported are medians of the ratios within a round, since absolute times drift; beside them a plain comparison of the two mapped
+//! files in memory. Every output is compared before it counts.
+
+use clap::Parser;
+use pulse_benches::{PairFiles, excerpt_pair, is_bench, real_pairs};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Encode and apply beside `cmp`.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Folder with the rebuilt chains (`cargo xtask chain`)
+    #[arg(long, env = "PULSE_CHAIN")]
+    chain: Option<PathBuf>,
+    /// Rounds
+    #[arg(long, default_value_t = 15)]
+    runs: usize,
+    /// Where outputs go
+    #[arg(long, default_value = "/dev/shm")]
+    out: PathBuf,
+    /// Passed by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let options = Options::parse();
+    let inputs = tempfile::tempdir().expect("a temporary folder");
+    let out_parent = if options.out.is_dir() { options.out.clone() } else { std::env::temp_dir() };
+    let outputs = tempfile::tempdir_in(out_parent).expect("a temporary folder for outputs");
+    let runs = if is_bench() { options.runs } else { 1 };
+    let pairs = match &options.chain {
+        Some(chain) => real_pairs(chain),
+        None => {
+            println!(
+                "SKIPPED: the full chains (name them with --chain or PULSE_CHAIN; `cargo xtask chain` builds them)"
+            );
+            vec![excerpt_pair(inputs.path())]
+        }
+    };
+    for pair in pairs {
+        compare(&pair, inputs.path(), outputs.path(), runs);
+    }
+}
+
+fn compare(pair: &PairFiles, inputs: &Path, outputs: &Path, runs: usize) {
+    let copy = inputs.join("copy.safetensors");
+    std::fs::copy(&pair.base, &copy).expect("the temporary folder takes a copy");
+    let (patch, out) = (outputs.join("patch"), outputs.join("out.safetensors"));
+    let names =
+        ["cmp", "compare in memory", "encode, 1 thread", "encode, 2 threads", "apply, 1 thread", "apply, 2 threads"];
+    let mut times = vec![Vec::new(); names.len()];
+    // The first round warms the page cache and does not count.
+    for round in 0..=runs {
+        let encode = |threads: &str| {
+            process(pulse().args(["encode", "--quiet", "--threads", threads, "-o"]).args([
+                &patch,
+                &pair.base,
+                &pair.target,
+            ]))
+        };
+        let apply = |threads: &str| {
+            process(pulse().args(["apply", "--quiet", "--threads", threads, "-o"]).args([&out, &patch, &pair.base]))
+        };
+        let mut row = vec![process(Command::new("cmp").args([&copy, &pair.base])), in_memory(&copy, &pair.base)];
+        row.extend([encode("1"), encode("2")]);
+        for threads in ["1", "2"] {
+            // A fresh file each time: overwriting would reuse its pages.
+            let _ = std::fs::remove_file(&out);
+            row.push(apply(threads));
+        }
+        assert!(
+            std::fs::read(&out).expect("apply wrote it") == std::fs::read(&pair.target).expect("the target"),
+            "another target"
+        );
+        if round > 0 {
+            times.iter_mut().zip(row).for_each(|(times, time)| times.push(time));
+        }
+    }
+    println!(
+        "\n{}, {} MB, {runs} rounds\n\n| what | median s | least s | median ratio to cmp | to comparing in memory |\n|---|---|---|---|---|",
+        pair.name,
+        std::fs::metadata(&copy).map_or(0, |file| file.len()) / 1_000_000
+    );
+    for (name, series) in names.iter().zip(&times) {
+        let against = |other: &[f64]| median(series.iter().zip(other).map(|(a, b)| a / b).collect());
+        println!(
+            "| {name} | {:.3} | {:.3} | {:.2} | {:.2} |",
+            median(series.clone()),
+            series.iter().copied().fold(f64::MAX, f64::min),
+            against(&times[0]),
+            against(&times[1])
+        );
+    }
+}
+
+fn median(mut series: Vec<f64>) -> f64 {
+    series.sort_by(f64::total_cmp);
+    series[series.len() / 2]
+}
+
+/// The release binary, which cargo puts above the benches.
+fn pulse() -> Command {
+    let bench = std::env::current_exe().expect("this program has a path");
+    let folder = bench.parent().and_then(Path::parent).expect("target/<profile>/deps");
+    let binary = folder.join("pulse");
+    assert!(binary.exists(), "{} is missing: build it with `cargo build --release -p pulse-encoder`", binary.display());
+    Command::new(binary)
+}
+
+fn process(command: &mut Command) -> f64 {
+    let start = Instant::now();
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().expect("the program starts");
+    assert!(status.success(), "{command:?} failed");
+    start.elapsed().as_secs_f64()
+}
+
+/// Maps both files and compares all bytes of their tensors.
+fn in_memory(a: &Path, b: &Path) -> f64 {
+    let start = Instant::now();
+    let open = |path: &Path| pulse_encoder::Checkpoint::open(path).expect("a bench file");
+    let (a, b) = (open(a), open(b));
+    let equal = a.tensors().iter().zip(b.tensors()).all(|(x, y)| a.bytes(x) == b.bytes(y));
+    assert!(equal, "the copy differs");
+    start.elapsed().as_secs_f64()
+}
