@@ -1,69 +1,117 @@
 //! Any payload gives the same by the reference and by the fast path: the same refusal, or the same cells.
 #![no_main]
 
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use pulse_format::apply::{apply_segment, segment_fingerprint};
 use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
 use pulse_format::{Header, Profile, Segment, absolute, with_float_cell};
-use pulse_fuzz::{Codec, dtype, header};
+use pulse_fuzz::{Codec, Shape};
 
-fuzz_target!(|input: (u8, bool, u16, Vec<(u8, u8, u8, u8)>, Vec<u8>, Vec<u8>)| {
-    let (dtype_byte, absolute_only, changes, tokens, mut base, payload) = input;
-    let dtype = dtype(dtype_byte);
-    base.truncate(base.len() / dtype.cell_bytes() * dtype.cell_bytes());
-    let cells = base.len() / dtype.cell_bytes();
-    if cells == 0 {
-        return;
+/// Where payloads come from.
+#[derive(Debug, Arbitrary)]
+enum Source {
+    /// Nowhere: any bytes, under any model.
+    Invented { changes: u16, tokens: Vec<(u8, u8, u8, u8)>, payload: Vec<u8> },
+    /// The encoder, for a target that differs in these bytes; then some bytes of each payload are changed or added.
+    Edited { changes: Vec<(u16, u8)>, edits: Vec<(u16, u8)> },
+}
+
+fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
+    let (shape, source, repeats, base) = input;
+    let mut base = base.repeat(usize::from(repeats % 4) + 1);
+    base.truncate(base.len() / shape.dtype().cell_bytes() * shape.dtype().cell_bytes());
+    match source {
+        Source::Invented { changes, tokens, payload } => {
+            let mut header = shape.header(base.len() / shape.dtype().cell_bytes());
+            header.models = vec![model(&tokens)];
+            let profile = if shape.is_contextual() { Profile::Contextual { model: 0 } } else { Profile::Absolute };
+            for (index, base) in shape.cut(&header.clone(), &base).into_iter().enumerate() {
+                check(&header, index, (profile, changes.into()), &payload, base);
+            }
+        }
+        Source::Edited { changes, edits } => {
+            let mut target = base.clone();
+            for (place, bits) in changes.iter().filter(|_| !base.is_empty()) {
+                target[usize::from(*place) % base.len()] ^= bits;
+            }
+            let (header, payloads) = shape.encode(&base, &target);
+            let targets = shape.cut(&header, &target);
+            for (index, base) in shape.cut(&header, &base).into_iter().enumerate() {
+                let Segment { profile, changes, .. } = header.segments[index];
+                if profile == Profile::Unchanged {
+                    continue;
+                }
+                let mut payload = payloads[index].clone();
+                for (place, bits) in &edits {
+                    let place = usize::from(*place) % (payload.len() + 1);
+                    payload.get_mut(place).map(|byte| *byte ^= bits).unwrap_or_else(|| payload.push(*bits));
+                }
+                let found = check(&header, index, (profile, changes), &payload, base);
+                if payload == payloads[index] {
+                    assert_eq!(found.as_deref(), Some(targets[index]), "an untouched payload gives the target");
+                }
+            }
+        }
     }
-    let contextual = dtype.float_format().is_some() && !absolute_only;
-    let profile = if contextual { Profile::Contextual { model: 0 } } else { Profile::Absolute };
-    let segment = Segment::unchanged(cells as u32, Default::default());
-    let Ok(segment) = segment.with_payload(profile, u32::from(changes), Default::default(), &payload) else { return };
-    let mut header = header(dtype, cells, vec![model(&tokens)], segment);
-    header.segments[0].base = segment_fingerprint(&header, 0, &base);
-    let fast = fast_path(&header, &payload, &base);
-    if let Some(cells) = &fast {
-        header.segments[0].target = segment_fingerprint(&header, 0, cells);
-    }
-    if header.write(&Codec).is_err() {
-        return;
-    }
-    let reference = apply_segment(&header, 0, &payload, &base, &Codec);
-    assert_eq!(reference.ok(), fast);
 });
+
+/// Both paths, with the hash and the fingerprints that fit. Only cells that `payload` gives are a target.
+fn check(header: &Header, index: usize, coded: (Profile, u32), payload: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+    let mut header = header.clone();
+    let Segment { cells, tensor, first_cell, .. } = header.segments[index];
+    let segment = Segment::unchanged(cells, segment_fingerprint(&header, index, base));
+    let segment = segment.with_payload(coded.0, coded.1, Default::default(), payload).ok()?;
+    header.segments[index] = Segment { tensor, first_cell, ..segment };
+    // A header that no reader lets through promises nothing.
+    header.write(&Codec).ok()?;
+    let fast = fast_path(&header, index, payload, base);
+    if let Some(cells) = &fast {
+        header.segments[index].target = segment_fingerprint(&header, index, cells);
+    }
+    let reference = apply_segment(&header, index, payload, base, &Codec);
+    assert_eq!(reference.ok(), fast);
+    fast
+}
 
 fn model(tokens: &[(u8, u8, u8, u8)]) -> ContextModel {
     let mut histogram = Histogram::default();
     for (class, gap, step, count) in tokens {
         let class = usize::from(class % 32);
-        histogram.gaps[class][usize::from(*gap) % histogram.gaps[class].len()] += u32::from(*count) + 1;
-        histogram.steps[class][usize::from(*step) % histogram.steps[class].len()] += u32::from(*count) + 1;
+        let (gaps, steps) = (&mut histogram.gaps[class], &mut histogram.steps[class]);
+        gaps[usize::from(*gap) % gaps.len()] += u32::from(*count) + 1;
+        steps[usize::from(*step) % steps.len()] += u32::from(*count) + 1;
     }
     ContextModel::from_histogram(&histogram)
 }
 
-fn fast_path(header: &Header, payload: &[u8], base: &[u8]) -> Option<Vec<u8>> {
-    let segment = &header.segments[0];
-    let dtype = header.tensors[0].dtype;
+fn fast_path(header: &Header, index: usize, payload: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+    let segment = &header.segments[index];
+    let dtype = header.tensors[segment.tensor].dtype;
     let mut cells = base.to_vec();
-    if segment.changes == 0 || segment.changes > segment.cells || payload.is_empty() {
-        return None;
-    }
+    let mut rest = &mut cells[..];
+    let pieces = header.pieces(index).into_iter().map(|piece| {
+        let bytes = rest.split_off_mut(..piece.cells as usize * dtype.cell_bytes()).expect("pieces cover the segment");
+        (bytes, piece.tensor as u32, piece.first_cell.get() * dtype.cell_bytes() as u64 / 4)
+    });
     let sums = if segment.profile == Profile::Absolute {
         let changes = absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), &Codec).ok()?;
         let mut placer = AbsolutePlacer::new(&changes, dtype.cell_bytes(), header.seed);
-        placer.place(&mut cells, 0, 0);
+        pieces.for_each(|(bytes, tensor, first_word)| placer.place(bytes, tensor, first_word));
         placer.finish()?
     } else {
+        let format = dtype.float_format()?;
         let mut changes = ContextualChanges::default();
-        ContextualDecoder::default().decode(header, 0, payload, &mut changes).ok()?;
+        ContextualDecoder::default().decode(header, index, payload, &mut changes).ok()?;
         let mut placer = ContextualPlacer::new(&changes, header.seed);
-        with_float_cell!(dtype.float_format()?, C => placer.place::<C>(&mut cells, 0, 0));
+        pieces.for_each(|(bytes, tensor, first_word)| {
+            with_float_cell!(format, C => placer.place::<C>(bytes, tensor, first_word));
+        });
         placer.finish()?
     };
-    assert_eq!(sums.base, segment_fingerprint(header, 0, base));
-    assert_eq!(sums.target, segment_fingerprint(header, 0, &cells));
+    assert_eq!(sums.base, segment_fingerprint(header, index, base));
+    assert_eq!(sums.target, segment_fingerprint(header, index, &cells));
     Some(cells)
 }

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pulse_format::{Dtype, Error, Event, Limits, Reader};
-use pulse_fuzz::{Codec, encode};
+use pulse_format::{Error, Event, Limits, Reader};
+use pulse_fuzz::{Codec, Shape};
 
 /// Everything a reader said: payloads, whether it ended, and the error.
 type Said = (Vec<(usize, Vec<u8>)>, bool, Option<Error>);
@@ -13,16 +13,25 @@ fn read(patch: &[u8], mut pieces: impl Iterator<Item = usize>) -> Said {
     let (mut segments, mut ended) = (Vec::new(), false);
     let mut rest = patch;
     loop {
-        let (mut now, later) = rest.split_at(pieces.next().unwrap_or(rest.len()).clamp(1, rest.len().max(1)).min(rest.len()));
+        let (now, later) = rest.split_at(pieces.next().unwrap_or(rest.len()).min(rest.len()));
         rest = later;
+        let mut used = 0;
         loop {
-            match reader.push(&mut now) {
+            let mut unused = &now[used..];
+            match reader.push(&mut unused) {
                 Ok(Some(Event::Segment { index, payload })) => segments.push((index, payload.to_vec())),
                 Ok(Some(Event::End)) => ended = true,
                 Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(error) => return (segments, ended, Some(error)),
+                Ok(None) => {
+                    assert!(unused.is_empty(), "all input is used");
+                    break;
+                }
+                Err(error) => {
+                    assert_eq!(reader.finish(), Err(error.clone()), "an error stays");
+                    return (segments, ended, Some(error));
+                }
             }
+            used = now.len() - unused.len();
         }
         if rest.is_empty() {
             return (segments, ended, reader.finish().err());
@@ -30,25 +39,33 @@ fn read(patch: &[u8], mut pieces: impl Iterator<Item = usize>) -> Said {
     }
 }
 
-fuzz_target!(|input: (Vec<u16>, Vec<u8>, Option<(u16, u8)>, u16, Vec<u8>)| {
-    let (base, changes, damage, cut, sizes) = input;
-    if base.is_empty() {
-        return;
-    }
-    let target: Vec<u16> = base.iter().zip(changes.iter().chain(std::iter::repeat(&0))).map(|(cell, change)| cell ^ u16::from(*change)).collect();
-    let bytes = |cells: &[u16]| cells.iter().flat_map(|cell| cell.to_le_bytes()).collect::<Vec<u8>>();
-    let (mut header, payload) = encode(Dtype::Bf16, &bytes(&base), &bytes(&target), false);
+fuzz_target!(|input: (Shape, Vec<u16>, Vec<u8>, Option<(u16, u8)>, u8, Vec<u8>)| {
+    let (shape, base, changes, damage, cut, sizes) = input;
+    let changes = changes.iter().chain(std::iter::repeat(&0));
+    let target = base.iter().zip(changes).map(|(cell, change)| cell ^ u16::from(*change));
+    let bytes = |cells: &mut dyn Iterator<Item = u16>| {
+        let mut bytes: Vec<u8> = cells.flat_map(u16::to_le_bytes).collect();
+        bytes.truncate(bytes.len() / shape.dtype().cell_bytes() * shape.dtype().cell_bytes());
+        bytes
+    };
+    let (mut header, payloads) = shape.encode(&bytes(&mut base.iter().copied()), &bytes(&mut { target }));
     let mut patch = header.write(&Codec).expect("a valid header");
-    patch.extend_from_slice(&payload);
+    payloads.iter().for_each(|payload| patch.extend_from_slice(payload));
+    assert_eq!(patch.len() as u64, header.patch_bytes().get());
+    let sound = patch.clone();
     if let Some((place, bits)) = damage {
         let place = usize::from(place) % patch.len();
         patch[place] ^= bits;
     }
-    patch.truncate(patch.len().saturating_sub(usize::from(cut) % 64));
+    patch.truncate(patch.len().saturating_sub(cut.into()));
     let whole = read(&patch, std::iter::empty());
+    // Pieces of nothing too; then byte by byte.
     let chopped = read(&patch, sizes.iter().map(|size| usize::from(*size)).chain(std::iter::repeat(1)));
     assert_eq!(whole, chopped);
-    if damage.is_none_or(|(_, bits)| bits == 0) && cut % 64 == 0 {
-        assert!(whole.1 && whole.2.is_none(), "an undamaged patch is read to its end");
+    if patch == sound {
+        let expected = payloads.into_iter().enumerate().filter(|(_, payload)| !payload.is_empty());
+        assert_eq!(whole, (expected.collect(), true, None), "a sound patch is read to its end");
+    } else {
+        assert!(!whole.1 && whole.2.is_some(), "damage is found");
     }
 });

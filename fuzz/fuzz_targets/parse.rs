@@ -11,6 +11,7 @@ fuzz_target!(|raw: &[u8]| {
     let Ok(mut header) = Header::read(&sealed(raw, &[]), &Codec, &Limits::default()) else { return };
     let written = header.write(&Codec).expect("what was read can be written");
     assert_eq!(written, sealed(raw, &[]), "there is one way to write a header");
-    let cells: u64 = (0..header.segments.len()).flat_map(|segment| header.pieces(segment)).map(|piece| u64::from(piece.cells)).sum();
+    let cells: u64 =
+        (0..header.segments.len()).flat_map(|segment| header.pieces(segment)).map(|piece| u64::from(piece.cells)).sum();
     assert_eq!(cells, header.cells().get(), "pieces cover the segments");
 });

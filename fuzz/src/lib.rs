@@ -1,10 +1,13 @@
-//! What the targets share: a codec, patches with right hashes around fuzzed bytes, small checkpoints.
+//! What the targets share: a codec, patches with right hashes around fuzzed bytes, small checkpoints cut in any way.
 #![forbid(unsafe_code)]
 
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use pulse_format::apply::segment_fingerprint;
 use pulse_format::contextual::{self, ContextualChanges};
+use pulse_format::layout::{self, BLOCK_CELLS};
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::scan::{Hint, PiecePair, scan_absolute, scan_contextual};
-use pulse_format::{Deflate, Dtype, Header, Inflate, Profile, Segment, Step, Tensor, absolute, layout, with_float_cell};
+use pulse_format::{Deflate, Dtype, Header, Inflate, Profile, Segment, Step, Tensor, absolute, with_float_cell};
 
 /// Reads any zstd frame, writes stored ones.
 #[derive(Clone, Copy)]
@@ -56,54 +59,140 @@ pub fn sealed(raw: &[u8], payload: &[u8]) -> Vec<u8> {
     patch
 }
 
-/// A valid patch of one segment between two equally long runs of cells.
-pub fn encode(dtype: Dtype, base: &[u8], target: &[u8], absolute_only: bool) -> (Header, Vec<u8>) {
-    let cells = base.len() / dtype.cell_bytes();
-    let pieces = [PiecePair { tensor: 0, first_word: 0, base, target }];
-    let mut payload = Vec::new();
-    let mut models = Vec::new();
-    let (sums, profile, changes) = match dtype.float_format().filter(|_| !absolute_only) {
-        Some(format) => {
-            let mut changes = ContextualChanges::default();
-            let mut hint = Hint::default();
-            let sums = with_float_cell!(format, C => scan_contextual::<C>(&pieces, 0, &mut hint, &mut changes));
-            let mut histogram = Histogram::default();
-            histogram.count(&changes);
-            models.push(ContextModel::from_histogram(&histogram));
-            contextual::encode(&changes, &models[0], &mut payload).expect("the model is made for these changes");
-            (sums, Profile::Contextual { model: 0 }, changes.len())
-        }
-        None => {
-            let mut changes = Default::default();
-            let sums = scan_absolute(&pieces, 0, dtype.cell_bytes(), &mut changes);
-            absolute::encode(&changes, dtype.cell_bytes(), &Codec, &mut payload);
-            (sums, Profile::Absolute, changes.len())
-        }
-    };
-    let mut segment = Segment::unchanged(cells as u32, sums.base);
-    if changes > 0 {
-        segment = segment.with_payload(profile, changes as u32, sums.target, &payload).expect("payloads are short");
-    } else {
-        payload.clear();
-    }
-    (header(dtype, cells, models, segment), payload)
+/// How cells are spread over tensors and segments, and coded.
+#[derive(Debug, Arbitrary)]
+pub struct Shape {
+    dtype: u8,
+    absolute_only: bool,
+    seed: u64,
+    /// Cells of each tensor but the last, which takes the rest.
+    tensors: Vec<u16>,
+    tensors_a_segment: u8,
+    blocks_a_segment: u8,
 }
 
-/// A header of one tensor and one segment.
-pub fn header(dtype: Dtype, cells: usize, models: Vec<ContextModel>, segment: Segment) -> Header {
-    let elements = cells as u64 * dtype.cell_bytes() as u64 * 8 / dtype.element_bits();
-    Header {
-        base_step: Step(0),
-        target_step: Step(1),
-        tensors: vec![Tensor { name: "w".into(), dtype, shape: vec![elements] }],
-        models,
-        segments: vec![segment],
-        ..Header::default()
+impl Shape {
+    /// One whose elements fill cells.
+    pub fn dtype(&self) -> Dtype {
+        let whole: Vec<_> = Dtype::ALL.iter().filter(|dtype| dtype.element_bits() >= 8).collect();
+        *whole[usize::from(self.dtype) % whole.len()]
     }
-}
 
-/// A dtype whose elements fill cells, by a fuzzed byte.
-pub fn dtype(byte: u8) -> Dtype {
-    let whole: Vec<_> = Dtype::ALL.iter().filter(|dtype| dtype.element_bits() >= 8).collect();
-    *whole[usize::from(byte) % whole.len()]
+    /// The same for all segments.
+    pub fn is_contextual(&self) -> bool {
+        self.dtype().float_format().is_some() && !self.absolute_only
+    }
+
+    /// A valid header of unchanged segments over `cells` cells. Segments end behind a tensor, or within one on the block grid.
+    pub fn header(&self, cells: usize) -> Header {
+        let mut left = cells;
+        let mut lengths = Vec::new();
+        for wanted in &self.tensors {
+            lengths.push(left.min(usize::from(*wanted)));
+            left -= lengths[lengths.len() - 1];
+        }
+        lengths.push(left);
+        let (tensors_a_segment, most) =
+            (usize::from(self.tensors_a_segment % 4) + 1, usize::from(self.blocks_a_segment % 3 + 1) * BLOCK_CELLS);
+        let mut segments = Vec::new();
+        let mut open = 0;
+        for (number, length) in (1..).zip(&lengths) {
+            let mut length = *length;
+            while length > most {
+                segments.push(std::mem::take(&mut open) + most);
+                length -= most;
+            }
+            open += length;
+            if number % tensors_a_segment == 0 || number == lengths.len() {
+                segments.push(std::mem::take(&mut open));
+            }
+        }
+        let segments = segments.iter().filter(|cells| **cells > 0);
+        let tensor = |(number, length): (usize, &usize)| Tensor {
+            name: format!("{number:06}"),
+            dtype: self.dtype(),
+            shape: vec![*length as u64 * self.dtype().cell_bytes() as u64 * 8 / self.dtype().element_bits()],
+        };
+        let mut header = Header {
+            base_step: Step(0),
+            target_step: Step(1),
+            seed: self.seed,
+            tensors: lengths.iter().enumerate().map(tensor).collect(),
+            segments: segments.map(|cells| Segment::unchanged(*cells as u32, Default::default())).collect(),
+            ..Header::default()
+        };
+        header.write(&Codec).expect("the cuts are valid");
+        header
+    }
+
+    /// The bytes of each segment's cells, one after the other.
+    pub fn cut<'a>(&self, header: &Header, mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
+        let cells = header.segments.iter().map(|segment| segment.cells as usize * self.dtype().cell_bytes());
+        cells.map(|length| bytes.split_off(..length).expect("segments cover the cells")).collect()
+    }
+
+    /// A valid patch between two equally long runs of cells: its header, and each segment's payload.
+    pub fn encode(&self, base: &[u8], target: &[u8]) -> (Header, Vec<Vec<u8>>) {
+        let mut header = self.header(base.len() / self.dtype().cell_bytes());
+        let sides: Vec<_> = self.cut(&header, base).into_iter().zip(self.cut(&header, target)).collect();
+        let mut payloads = Vec::new();
+        let mut hint = Hint::default();
+        for (index, (base, target)) in sides.into_iter().enumerate() {
+            let pairs = self.pairs(&header, index, base, target);
+            let (segment, payload, model) =
+                self.encode_segment(&pairs, header.segments[index].cells, header.models.len(), &mut hint);
+            assert_eq!(segment.base, segment_fingerprint(&header, index, base));
+            assert_eq!(segment.target, segment_fingerprint(&header, index, target));
+            header.models.extend(model);
+            let Segment { tensor, first_cell, .. } = header.segments[index];
+            header.segments[index] = Segment { tensor, first_cell, ..segment };
+            payloads.push(payload);
+        }
+        (header, payloads)
+    }
+
+    fn pairs<'a>(&self, header: &Header, index: usize, mut base: &'a [u8], mut target: &'a [u8]) -> Vec<PiecePair<'a>> {
+        let width = self.dtype().cell_bytes();
+        let pair = |piece: pulse_format::Piece| {
+            let length = piece.cells as usize * width;
+            let next = |side: &mut &'a [u8]| side.split_off(..length).expect("pieces cover the segment");
+            let first_word = piece.first_cell.get() * width as u64 / 4;
+            PiecePair { tensor: piece.tensor as u32, first_word, base: next(&mut base), target: next(&mut target) }
+        };
+        header.pieces(index).into_iter().map(pair).collect()
+    }
+
+    fn encode_segment(
+        &self,
+        pairs: &[PiecePair<'_>],
+        cells: u32,
+        models: usize,
+        hint: &mut Hint,
+    ) -> (Segment, Vec<u8>, Option<ContextModel>) {
+        let mut payload = Vec::new();
+        let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
+            Some(format) => {
+                let mut changes = ContextualChanges::default();
+                let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.seed, hint, &mut changes));
+                let mut histogram = Histogram::default();
+                histogram.count(&changes);
+                let model = ContextModel::from_histogram(&histogram);
+                contextual::encode(&changes, &model, &mut payload).expect("the model is made for these changes");
+                (sums, Profile::Contextual { model: models }, changes.len(), Some(model))
+            }
+            None => {
+                let mut changes = Default::default();
+                let sums = scan_absolute(pairs, self.seed, self.dtype().cell_bytes(), &mut changes);
+                absolute::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
+                (sums, Profile::Absolute, changes.len(), None)
+            }
+        };
+        let unchanged = Segment::unchanged(cells, sums.base);
+        if changes == 0 {
+            assert_eq!(sums.base, sums.target);
+            return (unchanged, Vec::new(), None);
+        }
+        let segment = unchanged.with_payload(profile, changes as u32, sums.target, &payload);
+        (segment.expect("payloads are short"), payload, model)
+    }
 }

@@ -1,0 +1,18 @@
+//! The integration tests: one binary, so that the workspace is linked once. `tests/README.md` says what is where.
+
+mod chain;
+mod chopped;
+mod cli;
+mod damage;
+mod header_only;
+mod layering;
+mod lying;
+mod messages;
+mod must_reject;
+mod parity;
+mod regressions;
+mod roundtrip;
+mod support;
+mod tidy;
+mod vectors;
+mod wrong_base;

@@ -1,0 +1,173 @@
+//! Cells and checkpoints made up for tests, the same in every run.
+
+use pulse_encoder::{Checkpoint, EncodeOptions, Silent, encode};
+use pulse_format::Dtype;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The cells of a checkpoint, by tensor.
+pub(crate) type Cells = BTreeMap<String, Vec<u8>>;
+
+/// xorshift64*: numbers that look random and never change.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self((seed ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn word(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    /// From 0, below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((u64::from(self.word()) * end as u64) >> 32) as usize
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.word() as u8).collect()
+    }
+}
+
+/// A tensor before and after.
+#[derive(Debug, Clone)]
+pub(crate) struct TestTensor {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) base: Vec<u8>,
+    pub(crate) target: Vec<u8>,
+}
+
+impl TestTensor {
+    pub(crate) fn new(name: &str, dtype: Dtype, shape: &[u64], base: Vec<u8>, target: Vec<u8>) -> Self {
+        assert_eq!(base.len() as u64 * 8, shape.iter().product::<u64>() * dtype.element_bits(), "bytes of {name}");
+        assert_eq!(base.len(), target.len(), "bytes of {name}");
+        Self { name: name.into(), dtype, shape: shape.to_vec(), base, target }
+    }
+
+    /// Any bits. About one cell in `every` becomes any other bits; none if `every` is 0.
+    pub(crate) fn noise(name: &str, dtype: Dtype, shape: &[u64], every: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let base = random.bytes((shape.iter().product::<u64>() * dtype.element_bits() / 8) as usize);
+        let mut target = base.clone();
+        for cell in target.chunks_mut(dtype.cell_bytes()) {
+            if every > 0 && random.below(every) == 0 {
+                let byte = random.below(cell.len());
+                cell[byte] ^= 1 + random.below(255) as u8;
+            }
+        }
+        Self::new(name, dtype, shape, base, target)
+    }
+
+    /// BF16 weights as training leaves and moves them: about one in `every` by a ULP step or two, the small ones more often.
+    pub(crate) fn weights(name: &str, shape: &[u64], every: usize, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let (mut base, mut target) = (Vec::new(), Vec::new());
+        for _ in 0..shape.iter().product::<u64>() {
+            let octave = random.word().trailing_zeros().min(14) as u16;
+            let cell = (random.word() as u16 & 0x807f) | (122 - octave) << 7;
+            let changes = random.below(every.max(1) * 8) < 4 + usize::from(octave) && every > 0;
+            let step = [1, 1, 1, 2][random.below(4)];
+            let moved = if random.below(2) == 0 { cell + step } else { cell - step };
+            base.extend(cell.to_le_bytes());
+            target.extend(if changes { moved } else { cell }.to_le_bytes());
+        }
+        Self::new(name, Dtype::Bf16, shape, base, target)
+    }
+
+    /// How many cells differ.
+    pub(crate) fn changes(&self) -> u64 {
+        let width = self.dtype.cell_bytes();
+        self.base.chunks(width).zip(self.target.chunks(width)).filter(|(base, target)| base != target).count() as u64
+    }
+}
+
+/// Two checkpoints of the same tensors.
+#[derive(Debug, Clone)]
+pub(crate) struct Pair {
+    /// In the order in which files hold them.
+    pub(crate) tensors: Vec<TestTensor>,
+}
+
+impl Pair {
+    pub(crate) fn new(tensors: impl Into<Vec<TestTensor>>) -> Self {
+        Self { tensors: tensors.into() }
+    }
+
+    /// A few kilobytes that use all three profiles, small segments and every kind of piece.
+    pub(crate) fn mixed() -> Self {
+        Self::new([
+            TestTensor::weights("layers.0.w", &[30, 70], 12, 1),
+            TestTensor::weights("layers.1.norm", &[65], 4, 2),
+            TestTensor::noise("scale", Dtype::F8E4m3, &[130], 9, 3),
+            TestTensor::noise("counts", Dtype::U16, &[1300], 11, 4),
+            TestTensor::noise("mask", Dtype::U8, &[33], 0, 5),
+        ])
+    }
+
+    /// [`EncodeOptions`] that cut [`Pair::mixed`] into several segments of each dtype.
+    pub(crate) fn mixed_options() -> EncodeOptions {
+        EncodeOptions { segment_cells: 1024, seed: 77, run_id: "mixed".into(), ..EncodeOptions::default() }
+    }
+
+    pub(crate) fn base_cells(&self) -> Cells {
+        self.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.base.clone())).collect()
+    }
+
+    pub(crate) fn target_cells(&self) -> Cells {
+        self.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.target.clone())).collect()
+    }
+
+    pub(crate) fn changes(&self) -> u64 {
+        self.tensors.iter().map(TestTensor::changes).sum()
+    }
+
+    /// The base as a safetensors file.
+    pub(crate) fn base_file(&self) -> Vec<u8> {
+        safetensors_file(self.tensors.iter().map(|tensor| (tensor, tensor.base.as_slice())))
+    }
+
+    /// The target as a safetensors file with the same header.
+    pub(crate) fn target_file(&self) -> Vec<u8> {
+        safetensors_file(self.tensors.iter().map(|tensor| (tensor, tensor.target.as_slice())))
+    }
+
+    /// Writes both files into `folder`.
+    pub(crate) fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
+        let (base, target) = (folder.join("base.safetensors"), folder.join("target.safetensors"));
+        std::fs::write(&base, self.base_file()).unwrap();
+        std::fs::write(&target, self.target_file()).unwrap();
+        (base, target)
+    }
+
+    /// The patch from base to target.
+    pub(crate) fn encode(&self, options: &EncodeOptions) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let (base, target) = self.write(folder.path());
+        let (base, target) = (Checkpoint::open(&base).unwrap(), Checkpoint::open(&target).unwrap());
+        encode(&base, &target, options, &Silent).unwrap().into_bytes().unwrap()
+    }
+}
+
+/// A safetensors file with its tensors in the order given, which the crate's own writer would sort and align.
+pub(crate) fn safetensors_file<'a>(tensors: impl Iterator<Item = (&'a TestTensor, &'a [u8])>) -> Vec<u8> {
+    let mut entries = serde_json::Map::new();
+    let mut data = Vec::new();
+    for (tensor, bytes) in tensors {
+        let offsets = [data.len(), data.len() + bytes.len()];
+        data.extend_from_slice(bytes);
+        let entry = serde_json::json!({ "dtype": tensor.dtype.name(), "shape": tensor.shape, "data_offsets": offsets });
+        entries.insert(tensor.name.clone(), entry);
+    }
+    let header = serde_json::Value::Object(entries).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend_from_slice(&data);
+    file
+}
