@@ -27,6 +27,10 @@ impl Deflate for Zstd {
 
 impl Inflate for Zstd {
     fn inflate(&self, frame: &[u8], length: usize) -> Option<Vec<u8>> {
+        // The library would go on to further frames, and take none for an empty one.
+        if zstd::zstd_safe::find_frame_compressed_size(frame).ok()? != frame.len() {
+            return None;
+        }
         // Decodes straight into a buffer of `length` bytes: the window needs no memory of its own, and longer content fails.
         let content = zstd::bulk::decompress(frame, length).ok()?;
         (content.len() == length).then_some(content)

@@ -88,7 +88,7 @@ pub fn decode(
     let mut positions = Vec::with_capacity(count);
     for token in tokens.iter() {
         if usize::from(*token) >= GAP_TOKENS {
-            return Err(cursor.damaged(Damage::OutOfRange));
+            return Err(cursor.damaged(Damage::Plane));
         }
         let (low, bits) = bucket(*token);
         let position = next + u64::from(low) + (raw.take(bits) & ((1 << bits) - 1));

@@ -7,10 +7,12 @@ use crate::layout::MAX_SEGMENT_CELLS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of the header, packed and raw each.
+    /// Bytes of the header, packed and raw each, and of all tensor names, which the raw header shortens.
     pub header_bytes: u64,
     /// Tensors in the table.
     pub tensors: u64,
+    /// Context models.
+    pub models: u64,
     /// Segments in the table.
     pub segments: u64,
     /// Bytes of one segment.
@@ -18,11 +20,12 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Enough for any model of today: 16 MiB of header, 2^20 tensors and segments, 64 MiB a segment.
+    /// Enough for any model of today: 16 MiB of header, 2^20 tensors and segments, 2^12 models, 64 MiB a segment.
     fn default() -> Self {
         Self {
             header_bytes: 16 << 20,
             tensors: 1 << 20,
+            models: 1 << 12,
             segments: 1 << 20,
             segment_bytes: 16 * MAX_SEGMENT_CELLS as u64,
         }

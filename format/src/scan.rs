@@ -43,7 +43,8 @@ pub fn scan_contextual<C: FloatCell>(
     changes.clear();
     let mut scan = ContextualScan {
         seen: [0; CLASSES],
-        hint: Hint { counted: hint.counted | hint.rare(), ..*hint },
+        hint: hint.clamped(),
+        rare_below: None,
         changes,
         sums: Fingerprints::default(),
         rows: [EMPTY_BLOCK; REGION_BLOCKS],
@@ -59,9 +60,10 @@ pub fn scan_contextual<C: FloatCell>(
                 scan.count_earlier::<C>(missing, pieces.get(..index).unwrap_or_default(), earlier);
             }
             scan.place::<C>(region);
+            scan.learn::<C>(region);
         }
     }
-    *hint = scan.hint.learn(&scan.seen);
+    *hint = Hint { rare_below: scan.rare_below.unwrap_or(hint.rare_below), ..scan.hint };
     scan.sums.target += scan.sums.base;
     scan.sums
 }
@@ -100,22 +102,15 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// The same, with the rare classes of a segment that had `seen` cells of each class counted.
-    fn learn(self, seen: &[u32; CLASSES]) -> Self {
-        /// Together they should have at most one cell in this many.
-        const RARE: u32 = 64;
-        let total: u32 = seen.iter().sum();
-        let mut below = 0u32;
-        let rare = seen.iter().take_while(|seen| {
-            below += **seen;
-            below <= total / RARE
-        });
-        Self { rare_below: rare.count() as u8, ..self }
+    /// The same within what there is: the number of classes, and rare ones counted.
+    fn clamped(self) -> Self {
+        let rare_below = self.rare_below.min(CLASSES as u8);
+        Self { counted: self.counted | self.rare(), rare_below }
     }
 
     /// The rare classes, as a bit set.
     fn rare(self) -> u32 {
-        (1u32 << (self.rare_below & 31)) - 1
+        1u32.checked_shl(self.rare_below.into()).map_or(u32::MAX, |bit| bit - 1)
     }
 
     /// Of two segments.
@@ -129,6 +124,8 @@ struct ContextualScan<'a> {
     /// Cells of each counted class before the current region.
     seen: [u32; CLASSES],
     hint: Hint,
+    /// What the first whole region says for the next segment.
+    rare_below: Option<u8>,
     changes: &'a mut ContextualChanges,
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
@@ -199,6 +196,21 @@ impl ContextualScan<'_> {
                 *seen += 1;
             }
         });
+    }
+
+    /// Finds the low classes that have few of the cells: they are cheaper visited than counted.
+    #[inline(always)]
+    fn learn<C: FloatCell>(&mut self, region: Region<'_>) {
+        /// Together they should have at most this many of a region's cells.
+        const RARE: u32 = REGION_CELLS as u32 / 64;
+        if self.rare_below.is_none() && region.pair.base.len() == REGION_CELLS * C::BYTES {
+            let mut below = 0;
+            let rare = (0..CLASSES as u8).take_while(|class| {
+                below += count(self.rows.as_flattened(), *class);
+                below <= RARE
+            });
+            self.rare_below = Some(rare.count() as u8);
+        }
     }
 
     /// Counts the cells of the classes in `missing` in all earlier pieces and in `base`, the earlier part of this one.

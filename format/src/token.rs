@@ -30,6 +30,7 @@ pub(crate) fn split(value: u32) -> Split {
 #[inline(always)]
 pub(crate) fn bucket(token: u8) -> (u32, u32) {
     // A table, since which branch a token takes cannot be predicted.
+    #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
     const BUCKETS: [(u32, u32); 256] = {
         let mut buckets = [(0, 0); 256];
         let mut token = 0;

@@ -21,7 +21,7 @@ enum Source {
 
 fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
     let (shape, source, repeats, base) = input;
-    let mut base = base.repeat(usize::from(repeats % 4) + 1);
+    let mut base = base.repeat(usize::from(repeats % 64) + 1);
     base.truncate(base.len() / shape.dtype().cell_bytes() * shape.dtype().cell_bytes());
     match source {
         Source::Invented { changes, tokens, payload } => {
@@ -29,7 +29,7 @@ fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
             header.models = vec![model(&tokens)];
             let profile = if shape.is_contextual() { Profile::Contextual { model: 0 } } else { Profile::Absolute };
             for (index, base) in shape.cut(&header.clone(), &base).into_iter().enumerate() {
-                check(&header, index, (profile, changes.into()), &payload, base);
+                check(&shape, &header, index, (profile, changes.into()), &payload, base);
             }
         }
         Source::Edited { changes, edits } => {
@@ -49,7 +49,7 @@ fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
                     let place = usize::from(*place) % (payload.len() + 1);
                     payload.get_mut(place).map(|byte| *byte ^= bits).unwrap_or_else(|| payload.push(*bits));
                 }
-                let found = check(&header, index, (profile, changes), &payload, base);
+                let found = check(&shape, &header, index, (profile, changes), &payload, base);
                 if payload == payloads[index] {
                     assert_eq!(found.as_deref(), Some(targets[index]), "an untouched payload gives the target");
                 }
@@ -59,15 +59,22 @@ fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
 });
 
 /// Both paths, with the hash and the fingerprints that fit. Only cells that `payload` gives are a target.
-fn check(header: &Header, index: usize, coded: (Profile, u32), payload: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+fn check(
+    shape: &Shape,
+    header: &Header,
+    index: usize,
+    (profile, changes): (Profile, u32),
+    payload: &[u8],
+    base: &[u8],
+) -> Option<Vec<u8>> {
     let mut header = header.clone();
     let Segment { cells, tensor, first_cell, .. } = header.segments[index];
     let segment = Segment::unchanged(cells, segment_fingerprint(&header, index, base));
-    let segment = segment.with_payload(coded.0, coded.1, Default::default(), payload).ok()?;
+    let segment = segment.with_payload(profile, changes, Default::default(), payload).ok()?;
     header.segments[index] = Segment { tensor, first_cell, ..segment };
     // A header that no reader lets through promises nothing.
     header.write(&Codec).ok()?;
-    let fast = fast_path(&header, index, payload, base);
+    let fast = fast_path(shape, &header, index, payload, base);
     if let Some(cells) = &fast {
         header.segments[index].target = segment_fingerprint(&header, index, cells);
     }
@@ -87,28 +94,34 @@ fn model(tokens: &[(u8, u8, u8, u8)]) -> ContextModel {
     ContextModel::from_histogram(&histogram)
 }
 
-fn fast_path(header: &Header, index: usize, payload: &[u8], base: &[u8]) -> Option<Vec<u8>> {
+fn fast_path(shape: &Shape, header: &Header, index: usize, payload: &[u8], base: &[u8]) -> Option<Vec<u8>> {
     let segment = &header.segments[index];
-    let dtype = header.tensors[segment.tensor].dtype;
+    let dtype = shape.dtype();
+    let width = dtype.cell_bytes();
     let mut cells = base.to_vec();
     let mut rest = &mut cells[..];
-    let pieces = header.pieces(index).into_iter().map(|piece| {
-        let bytes = rest.split_off_mut(..piece.cells as usize * dtype.cell_bytes()).expect("pieces cover the segment");
-        (bytes, piece.tensor as u32, piece.first_cell.get() * dtype.cell_bytes() as u64 / 4)
-    });
+    let mut runs = Vec::new();
+    for piece in header.pieces(index) {
+        let bytes = rest.split_off_mut(..piece.cells as usize * width).expect("pieces cover the segment");
+        let first_words = (piece.first_cell.get() * width as u64 / 4..).step_by(shape.run_cells() * width / 4);
+        let tensor = piece.tensor as u32;
+        runs.extend(
+            bytes.chunks_mut(shape.run_cells() * width).zip(first_words).map(|(run, word)| (run, tensor, word)),
+        );
+    }
     let sums = if segment.profile == Profile::Absolute {
-        let changes = absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), &Codec).ok()?;
-        let mut placer = AbsolutePlacer::new(&changes, dtype.cell_bytes(), header.seed);
-        pieces.for_each(|(bytes, tensor, first_word)| placer.place(bytes, tensor, first_word));
+        let changes = absolute::decode(payload, segment.cells, segment.changes, width, &Codec).ok()?;
+        let mut placer = AbsolutePlacer::new(&changes, width, header.seed);
+        runs.into_iter().for_each(|(run, tensor, first_word)| placer.place(run, tensor, first_word));
         placer.finish()?
     } else {
         let format = dtype.float_format()?;
         let mut changes = ContextualChanges::default();
         ContextualDecoder::default().decode(header, index, payload, &mut changes).ok()?;
         let mut placer = ContextualPlacer::new(&changes, header.seed);
-        pieces.for_each(|(bytes, tensor, first_word)| {
-            with_float_cell!(format, C => placer.place::<C>(bytes, tensor, first_word));
-        });
+        for (run, tensor, first_word) in runs {
+            with_float_cell!(format, C => placer.place::<C>(run, tensor, first_word));
+        }
         placer.finish()?
     };
     assert_eq!(sums.base, segment_fingerprint(header, index, base));

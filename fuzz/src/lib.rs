@@ -69,6 +69,9 @@ pub struct Shape {
     tensors: Vec<u16>,
     tensors_a_segment: u8,
     blocks_a_segment: u8,
+    blocks_a_run: u8,
+    /// What the first segment is told of those before: wrong as it may be, it decides only how fast the scan is.
+    hint: (u32, u8),
 }
 
 impl Shape {
@@ -83,6 +86,11 @@ impl Shape {
         self.dtype().float_format().is_some() && !self.absolute_only
     }
 
+    /// Cells that a placer is given at once.
+    pub fn run_cells(&self) -> usize {
+        (usize::from(self.blocks_a_run % 4) + 1) * BLOCK_CELLS
+    }
+
     /// A valid header of unchanged segments over `cells` cells. Segments end behind a tensor, or within one on the block grid.
     pub fn header(&self, cells: usize) -> Header {
         let mut left = cells;
@@ -93,7 +101,7 @@ impl Shape {
         }
         lengths.push(left);
         let (tensors_a_segment, most) =
-            (usize::from(self.tensors_a_segment % 4) + 1, usize::from(self.blocks_a_segment % 3 + 1) * BLOCK_CELLS);
+            (usize::from(self.tensors_a_segment % 4) + 1, usize::from(self.blocks_a_segment % 16 + 1) * BLOCK_CELLS);
         let mut segments = Vec::new();
         let mut open = 0;
         for (number, length) in (1..).zip(&lengths) {
@@ -136,7 +144,7 @@ impl Shape {
         let mut header = self.header(base.len() / self.dtype().cell_bytes());
         let sides: Vec<_> = self.cut(&header, base).into_iter().zip(self.cut(&header, target)).collect();
         let mut payloads = Vec::new();
-        let mut hint = Hint::default();
+        let mut hint = Hint { counted: self.hint.0, rare_below: self.hint.1 };
         for (index, (base, target)) in sides.into_iter().enumerate() {
             let pairs = self.pairs(&header, index, base, target);
             let (segment, payload, model) =

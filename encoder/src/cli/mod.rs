@@ -76,7 +76,8 @@ fn exit_code(error: &Error) -> u8 {
 pub(crate) fn main() -> ExitCode {
     let Cli { command, common } = Cli::parse();
     let terminal = terminal::Terminal::new(common.quiet || common.json);
-    let mut pool = rayon::ThreadPoolBuilder::new();
+    // This thread works too, so that one thread means one.
+    let mut pool = rayon::ThreadPoolBuilder::new().use_current_thread();
     if let Some(threads) = common.threads {
         pool = pool.num_threads(threads.get());
     }

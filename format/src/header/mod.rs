@@ -51,7 +51,13 @@ impl Header {
         let raw = self.to_raw();
         let packed = codec.deflate(&raw).ok_or(Error::Misuse { what: "the header cannot be compressed" })?;
         let bytes = Preamble::write(&raw, &packed)?;
-        let limits = Limits { header_bytes: u64::MAX, tensors: u64::MAX, segments: u64::MAX, segment_bytes: u64::MAX };
+        let limits = Limits {
+            header_bytes: u64::MAX,
+            tensors: u64::MAX,
+            models: u64::MAX,
+            segments: u64::MAX,
+            segment_bytes: u64::MAX,
+        };
         let mut read = Self::from_raw(&raw, &limits)?;
         read.place_payload(bytes.len() as u64);
         // What was written is what will be read; only derived fields may differ.
@@ -102,6 +108,7 @@ impl Header {
         let seed = u64::from_le_bytes(cursor.array()?);
         let tensors = tensors::read(&mut cursor, limits)?;
         let count = cursor.varint_up_to(MAX_MODELS as u64)?;
+        Limits::check("number of models", count, limits.models)?;
         let models = (0..count).map(|_| ContextModel::read(&mut cursor)).collect::<Result<Vec<_>, _>>()?;
         let segments = segments::read(&mut cursor, limits, &tensors, models.len())?;
         if !cursor.rest().is_empty() {

@@ -57,7 +57,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Tenso
     let count = cursor.varint()?;
     Limits::check("number of tensors", count, limits.tensors)?;
     let mut tensors: Vec<Tensor> = Vec::new();
-    let mut total = 0u64;
+    let (mut total_bytes, mut name_bytes) = (0u64, 0u64);
     for _ in 0..count {
         let previous = tensors.last();
         let tensor = read_one(cursor, previous.map_or(&[], |tensor| tensor.name.as_bytes()))?;
@@ -65,7 +65,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Tenso
             return Err(cursor.damaged(Damage::TensorOrder));
         }
         let cells = tensor.cells().ok_or(cursor.damaged(Damage::Shape))?;
-        total = total.checked_add(cells.get()).ok_or(cursor.damaged(Damage::Shape))?;
+        // Cells are not more than bytes, so their sum fits as well.
+        let bytes = cells.get().checked_mul(tensor.dtype.cell_bytes() as u64);
+        total_bytes = bytes.and_then(|bytes| bytes.checked_add(total_bytes)).ok_or(cursor.damaged(Damage::Shape))?;
+        name_bytes += tensor.name.len() as u64;
+        Limits::check("bytes of all tensor names", name_bytes, limits.header_bytes)?;
         tensors.push(tensor);
     }
     Ok(tensors)
@@ -75,7 +79,7 @@ fn read_one(cursor: &mut Cursor<'_>, previous: &[u8]) -> Result<Tensor, Error> {
     let dtype = Dtype::from_code(cursor.byte()?).ok_or(cursor.damaged(Damage::Dtype))?;
     let shared = cursor.varint_up_to(previous.len() as u64)? as usize;
     let suffix_bytes = cursor.varint()?;
-    if suffix_bytes + shared as u64 > MAX_NAME_BYTES as u64 {
+    if suffix_bytes.saturating_add(shared as u64) > MAX_NAME_BYTES as u64 {
         return Err(cursor.damaged(Damage::Text));
     }
     let mut name = previous.get(..shared).unwrap_or_default().to_vec();
