@@ -10,8 +10,8 @@ fuzz_target!(|input: (Shape, u8, Vec<(u16, u16)>)| {
     let (shape, repeats, cells) = input;
     let side = |cell: fn(&(u16, u16)) -> u16| {
         let bytes: Vec<u8> = cells.iter().flat_map(|pair| cell(pair).to_le_bytes()).collect();
-        // Several times over, so that a short input has many blocks.
-        let mut bytes = bytes.repeat(usize::from(repeats) + 1);
+        // Several times over, and now and then hundreds of times, so that a short input can have many blocks.
+        let mut bytes = bytes.repeat(usize::from(repeats).pow(3) / 0x1_0000 + 1);
         bytes.truncate(bytes.len() / shape.dtype().cell_bytes() * shape.dtype().cell_bytes());
         bytes
     };

@@ -76,7 +76,7 @@ fn check_cells<C: FloatCell>(pieces: &Pieces) {
     changes.classes[2].push(77, 5);
     for hint in hints.into_iter().chain(counted) {
         let mut learned = hint;
-        for pass in 0..3 {
+        for pass in 0..2 {
             let found = scan_contextual::<C>(&pairs, SEED, &mut learned, &mut changes);
             assert!(changes == expected && found == sums, "{:?} with {hint:?}, pass {pass}", C::FORMAT);
             learned = learned.merge(hint);
@@ -158,7 +158,7 @@ const SIZES: [&[usize]; 10] = [
 fn any_cells() {
     for format in FORMATS {
         for (sizes, seed) in SIZES.iter().zip(1..) {
-            for every in [1, 2, 40, 5000] {
+            for every in [1, 40, 5000] {
                 check(format, &masked(format, pieces(sizes, every, seed, |random| random.word() as u16)));
             }
         }
@@ -284,7 +284,7 @@ fn both_zstd_decoders_agree() {
                 assert_eq!(codec.inflate(&frame, content.len()).as_ref(), Some(&content), "{} bytes", content.len());
                 assert_eq!(codec.inflate(&frame, content.len() + 1), None);
                 assert!(content.is_empty() || codec.inflate(&frame, content.len() - 1).is_none());
-                for length in 0..frame.len().min(200) {
+                for length in 0..frame.len().min(70) {
                     assert_eq!(
                         codec.inflate(&frame[..length], content.len()),
                         None,
@@ -293,7 +293,7 @@ fn both_zstd_decoders_agree() {
                     );
                 }
             }
-            for bit in (0..frame.len() * 8).step_by(1 + frame.len() / 200) {
+            for bit in (0..frame.len() * 8).step_by(1 + frame.len() / 50) {
                 let mut flipped = frame.clone();
                 flipped[bit / 8] ^= 1 << (bit % 8);
                 let both = [Zstd::default().inflate(&flipped, content.len()), Ruzstd.inflate(&flipped, content.len())];

@@ -1,0 +1,156 @@
+//! Small checkpoints cut in any way, and the patches between them.
+
+use crate::Codec;
+use libfuzzer_sys::arbitrary::{self, Arbitrary};
+use pulse_format::apply::segment_fingerprint;
+use pulse_format::contextual::{self, ContextualChanges};
+use pulse_format::layout::BLOCK_CELLS;
+use pulse_format::model::{ContextModel, Histogram};
+use pulse_format::scan::{Hint, PiecePair, scan_absolute, scan_contextual};
+use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, absolute, with_float_cell};
+
+/// How cells are spread over tensors and segments, and coded.
+#[derive(Debug, Arbitrary)]
+pub struct Shape {
+    dtype: u8,
+    absolute_only: bool,
+    seed: u64,
+    /// Cells of each tensor but the last, which takes the rest.
+    tensors: Vec<u16>,
+    tensors_a_segment: u8,
+    blocks_a_segment: u8,
+    blocks_a_run: u8,
+    /// What the first segment is told of those before: wrong as it may be, it decides only how fast the scan is.
+    hint: (u32, u8),
+}
+
+impl Shape {
+    /// One whose elements fill cells.
+    pub fn dtype(&self) -> Dtype {
+        let whole: Vec<_> = Dtype::ALL.iter().filter(|dtype| dtype.element_bits() >= 8).collect();
+        *whole[usize::from(self.dtype) % whole.len()]
+    }
+
+    /// The same for all segments.
+    pub fn is_contextual(&self) -> bool {
+        self.dtype().float_format().is_some() && !self.absolute_only
+    }
+
+    /// Cells that a placer is given at once.
+    pub fn run_cells(&self) -> usize {
+        (usize::from(self.blocks_a_run % 4) + 1) * BLOCK_CELLS
+    }
+
+    /// A valid header of unchanged segments over `cells` cells. Segments end behind a tensor, or within one on the block grid.
+    pub fn header(&self, cells: usize) -> Header {
+        let mut left = cells;
+        let mut lengths = Vec::new();
+        for wanted in &self.tensors {
+            lengths.push(left.min(usize::from(*wanted)));
+            left -= lengths[lengths.len() - 1];
+        }
+        lengths.push(left);
+        let (tensors_a_segment, most) =
+            (usize::from(self.tensors_a_segment % 4) + 1, usize::from(self.blocks_a_segment % 16 + 1) * BLOCK_CELLS);
+        let mut segments = Vec::new();
+        let mut open = 0;
+        for (number, length) in (1..).zip(&lengths) {
+            let mut length = *length;
+            while length > most {
+                segments.push(std::mem::take(&mut open) + most);
+                length -= most;
+            }
+            open += length;
+            if number % tensors_a_segment == 0 || number == lengths.len() {
+                segments.push(std::mem::take(&mut open));
+            }
+        }
+        let segments = segments.iter().filter(|cells| **cells > 0);
+        let tensor = |(number, length): (usize, &usize)| Tensor {
+            name: format!("{number:06}"),
+            dtype: self.dtype(),
+            shape: vec![*length as u64 * self.dtype().cell_bytes() as u64 * 8 / self.dtype().element_bits()],
+        };
+        let mut header = Header {
+            base_step: Step(0),
+            target_step: Step(1),
+            seed: self.seed,
+            tensors: lengths.iter().enumerate().map(tensor).collect(),
+            segments: segments.map(|cells| Segment::unchanged(*cells as u32, Default::default())).collect(),
+            ..Header::default()
+        };
+        header.write(&Codec).expect("the cuts are valid");
+        header
+    }
+
+    /// The bytes of each segment's cells, one after the other.
+    pub fn cut<'a>(&self, header: &Header, mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
+        let cells = header.segments.iter().map(|segment| segment.cells as usize * self.dtype().cell_bytes());
+        cells.map(|length| bytes.split_off(..length).expect("segments cover the cells")).collect()
+    }
+
+    /// A valid patch between two equally long runs of cells: its header, and each segment's payload.
+    pub fn encode(&self, base: &[u8], target: &[u8]) -> (Header, Vec<Vec<u8>>) {
+        let mut header = self.header(base.len() / self.dtype().cell_bytes());
+        let sides: Vec<_> = self.cut(&header, base).into_iter().zip(self.cut(&header, target)).collect();
+        let mut payloads = Vec::new();
+        let mut hint = Hint { counted: self.hint.0, rare_below: self.hint.1 };
+        for (index, (base, target)) in sides.into_iter().enumerate() {
+            let pairs = self.pairs(&header, index, base, target);
+            let (segment, payload, model) =
+                self.encode_segment(&pairs, header.segments[index].cells, header.models.len(), &mut hint);
+            assert_eq!(segment.base, segment_fingerprint(&header, index, base));
+            assert_eq!(segment.target, segment_fingerprint(&header, index, target));
+            header.models.extend(model);
+            let Segment { tensor, first_cell, .. } = header.segments[index];
+            header.segments[index] = Segment { tensor, first_cell, ..segment };
+            payloads.push(payload);
+        }
+        (header, payloads)
+    }
+
+    fn pairs<'a>(&self, header: &Header, index: usize, mut base: &'a [u8], mut target: &'a [u8]) -> Vec<PiecePair<'a>> {
+        let width = self.dtype().cell_bytes();
+        let pair = |piece: pulse_format::Piece| {
+            let length = piece.cells as usize * width;
+            let next = |side: &mut &'a [u8]| side.split_off(..length).expect("pieces cover the segment");
+            let first_word = piece.first_cell.get() * width as u64 / 4;
+            PiecePair { tensor: piece.tensor as u32, first_word, base: next(&mut base), target: next(&mut target) }
+        };
+        header.pieces(index).into_iter().map(pair).collect()
+    }
+
+    fn encode_segment(
+        &self,
+        pairs: &[PiecePair<'_>],
+        cells: u32,
+        models: usize,
+        hint: &mut Hint,
+    ) -> (Segment, Vec<u8>, Option<ContextModel>) {
+        let mut payload = Vec::new();
+        let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
+            Some(format) => {
+                let mut changes = ContextualChanges::default();
+                let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.seed, hint, &mut changes));
+                let mut histogram = Histogram::default();
+                histogram.count(&changes);
+                let model = ContextModel::from_histogram(&histogram);
+                contextual::encode(&changes, &model, &mut payload).expect("the model is made for these changes");
+                (sums, Profile::Contextual { model: models }, changes.len(), Some(model))
+            }
+            None => {
+                let mut changes = Default::default();
+                let sums = scan_absolute(pairs, self.seed, self.dtype().cell_bytes(), &mut changes);
+                absolute::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
+                (sums, Profile::Absolute, changes.len(), None)
+            }
+        };
+        let unchanged = Segment::unchanged(cells, sums.base);
+        if changes == 0 {
+            assert_eq!(sums.base, sums.target);
+            return (unchanged, Vec::new(), None);
+        }
+        let segment = unchanged.with_payload(profile, changes as u32, sums.target, &payload);
+        (segment.expect("payloads are short"), payload, model)
+    }
+}
