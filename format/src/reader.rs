@@ -51,9 +51,11 @@ impl<I: Inflate> Reader<I> {
 
     /// Reads on. Takes what it uses off the front of `input`, and returns at the first event, or `None` when `input` is used up.
     ///
+    /// [`Event::End`] comes with the first call after the last segment, even if its input is empty; whatever comes after it is refused.
+    ///
     /// # Errors
     /// Any but `WrongBase` and `WrongTarget`; every later call gives the same error.
-    pub fn push<'a>(&'a mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, Error> {
+    pub fn push<'r, 'i: 'r>(&'r mut self, input: &mut &'i [u8]) -> Result<Option<Event<'r>>, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }

@@ -6,17 +6,23 @@ use pulse_format::apply::apply_segment;
 use pulse_format::{Header, Limits};
 use pulse_fuzz::{Codec, Shape};
 
-fuzz_target!(|input: (Shape, u8, Vec<(u16, u16)>)| {
-    let (shape, repeats, cells) = input;
-    let side = |cell: fn(&(u16, u16)) -> u16| {
-        let bytes: Vec<u8> = cells.iter().flat_map(|pair| cell(pair).to_le_bytes()).collect();
-        // Several times over, and now and then hundreds of times, so that a short input can have many blocks.
-        let mut bytes = bytes.repeat(usize::from(repeats).pow(3) / 0x1_0000 + 1);
+/// Enough for several regions of a scan.
+const MOST_UNITS: usize = 1 << 15;
+
+fuzz_target!(|input: (Shape, Vec<(u16, u16, u8)>)| {
+    let (shape, units) = input;
+    // Few units stand for hundreds of cells, so that a short input can have many blocks.
+    let repeats = |times: u8| 512 * usize::from(times).saturating_sub(239) + 1;
+    let side = |unit: fn(u16, u16) -> u16| {
+        let all =
+            units.iter().flat_map(|(base, change, times)| std::iter::repeat_n(unit(*base, *change), repeats(*times)));
+        let mut bytes: Vec<u8> = all.take(MOST_UNITS).flat_map(u16::to_le_bytes).collect();
         bytes.truncate(bytes.len() / shape.dtype().cell_bytes() * shape.dtype().cell_bytes());
         bytes
     };
-    // Most cells stay: only where the second number is odd does the target differ, by it.
-    let (base, target) = (side(|pair| pair.0), side(|pair| if pair.1 & 1 == 1 { pair.0 ^ pair.1 } else { pair.0 }));
+    // Most cells stay: only where the change is odd does the target differ, by it.
+    let (base, target) =
+        (side(|base, _| base), side(|base, change| if change & 1 == 1 { base ^ change } else { base }));
     let (mut header, payloads) = shape.encode(&base, &target);
     let bytes = header.write(&Codec).expect("a valid header");
     let read = Header::read(&bytes, &Codec, &Limits::default()).expect("what was written can be read");

@@ -23,7 +23,11 @@ pub struct Tensor {
 impl Tensor {
     /// How many cells it holds; `None` if its shape overflows or does not fill whole bytes.
     pub fn cells(&self) -> Option<CellCount> {
-        let elements = self.shape.iter().try_fold(1u64, |product, dimension| product.checked_mul(*dimension))?;
+        // No elements, however large the other dimensions are.
+        let empty = self.shape.contains(&0);
+        let mut dimensions = self.shape.iter().filter(|_| !empty);
+        let product = dimensions.try_fold(1u64, |product, dimension| product.checked_mul(*dimension))?;
+        let elements = if empty { 0 } else { product };
         let cells = self.dtype.cells(elements)?;
         // Byte offsets must fit as well.
         cells.checked_mul(self.dtype.cell_bytes() as u64)?;
