@@ -5,7 +5,7 @@
 //! files in memory. Every output is compared before it counts.
 
 use clap::Parser;
-use pulse_benches::{PairFiles, excerpt_pair, is_bench, real_pairs};
+use pulse_benches::{PairFiles, excerpt_pair, is_bench, pulse, real_pairs};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -101,15 +101,6 @@ fn compare(pair: &PairFiles, inputs: &Path, outputs: &Path, runs: usize) {
 fn median(mut series: Vec<f64>) -> f64 {
     series.sort_by(f64::total_cmp);
     series[series.len() / 2]
-}
-
-/// The release binary, which cargo puts above the benches.
-fn pulse() -> Command {
-    let bench = std::env::current_exe().expect("this program has a path");
-    let folder = bench.parent().and_then(Path::parent).expect("target/<profile>/deps");
-    let binary = folder.join("pulse");
-    assert!(binary.exists(), "{} is missing: build it with `cargo build --release -p pulse-encoder`", binary.display());
-    Command::new(binary)
 }
 
 fn process(command: &mut Command) -> f64 {

@@ -23,7 +23,7 @@ struct Options {
     #[arg(long, env = "PULSE_CHAIN")]
     chain: Option<PathBuf>,
     /// Cells of each synthetic pair
-    #[arg(long, default_value_t = 64 << 20)]
+    #[arg(long, default_value_t = 128 << 20)]
     cells: u64,
     /// Densities to synthesise, in percent [default: 0.05 to 20]
     #[arg(long, value_delimiter = ',')]

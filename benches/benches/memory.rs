@@ -4,8 +4,8 @@
 
 use clap::Parser;
 use pulse_benches::measure::anonymous_bytes;
-use pulse_benches::{is_bench, synthetic};
-use std::path::{Path, PathBuf};
+use pulse_benches::{is_bench, pulse, synthetic};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -48,19 +48,8 @@ fn main() {
     assert!(equal.success(), "another target");
 }
 
-/// The release binary, which cargo puts above the benches.
-fn pulse() -> Command {
-    let bench = std::env::current_exe().expect("this program has a path");
-    let folder = bench.parent().and_then(Path::parent).expect("target/<profile>/deps");
-    Command::new(folder.join("pulse"))
-}
-
 fn peak(command: &mut Command) -> u64 {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("pulse is built: cargo build --release -p pulse-encoder");
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the program starts");
     let id = child.id().to_string();
     let mut peak = 0;
     loop {

@@ -8,6 +8,8 @@ pub mod measure;
 pub mod synthetic;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Once;
 
 /// A base and a target to compare codecs on.
 #[derive(Debug, Clone)]
@@ -43,4 +45,21 @@ pub fn excerpt_pair(folder: &Path) -> PairFiles {
 /// Whether this run is a bench (`cargo bench`) or a test (`cargo test --benches`), which needs only to run once.
 pub fn is_bench() -> bool {
     std::env::args().any(|argument| argument == "--bench")
+}
+
+/// The release binary `pulse`, built first if it is not current.
+///
+/// # Panics
+/// If it cannot be built.
+pub fn pulse() -> Command {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let build = ["build", "--quiet", "--release", "--locked", "--package", "pulse-encoder", "--bin", "pulse"];
+        let status = Command::new(cargo).args(build).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(status.is_ok_and(|status| status.success()), "`cargo {}` failed", build.join(" "));
+    });
+    let bench = std::env::current_exe().expect("this program has a path");
+    let folder = bench.parent().and_then(Path::parent).expect("cargo puts benches in target/<profile>/deps");
+    Command::new(folder.join("pulse"))
 }

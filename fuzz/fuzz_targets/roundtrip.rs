@@ -6,13 +6,13 @@ use pulse_format::apply::apply_segment;
 use pulse_format::{Header, Limits};
 use pulse_fuzz::{Codec, Shape};
 
-/// Enough for several regions of a scan.
-const MOST_UNITS: usize = 1 << 15;
+/// More than the scan takes at once, few enough to be quick.
+const MOST_UNITS: usize = 10 << 10;
 
 fuzz_target!(|input: (Shape, Vec<(u16, u16, u8)>)| {
     let (shape, units) = input;
-    // Few units stand for hundreds of cells, so that a short input can have many blocks.
-    let repeats = |times: u8| 512 * usize::from(times).saturating_sub(239) + 1;
+    // Some units stand for thousands of cells, so that a short input can have many blocks.
+    let repeats = |times: u8| 1usize << (times / 18);
     let side = |unit: fn(u16, u16) -> u16| {
         let all =
             units.iter().flat_map(|(base, change, times)| std::iter::repeat_n(unit(*base, *change), repeats(*times)));

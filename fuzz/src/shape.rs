@@ -14,21 +14,30 @@ use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, absolute, with
 pub struct Shape {
     dtype: u8,
     absolute_only: bool,
-    seed: u64,
+    seed: u8,
     /// Cells of each tensor but the last, which takes the rest.
     tensors: Vec<u16>,
     tensors_a_segment: u8,
     blocks_a_segment: u8,
     blocks_a_run: u8,
     /// What the first segment is told of those before: wrong as it may be, it decides only how fast the scan is.
-    hint: (u32, u8),
+    hint: (u8, u8),
+}
+
+/// A few fuzzed bits spread over many, so that short inputs reach far. 0 stays 0.
+fn spread(byte: u8) -> u64 {
+    u64::from(byte).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Shape {
-    /// One whose elements fill cells.
+    /// One whose elements fill cells; half the time, one that may be contextual.
     pub fn dtype(&self) -> Dtype {
-        let whole: Vec<_> = Dtype::ALL.iter().filter(|dtype| dtype.element_bits() >= 8).collect();
-        *whole[usize::from(self.dtype) % whole.len()]
+        let fits = |dtype: &&Dtype| match self.dtype {
+            ..0x80 => dtype.float_format().is_some(),
+            _ => dtype.element_bits() >= 8,
+        };
+        let fitting: Vec<_> = Dtype::ALL.iter().filter(fits).collect();
+        *fitting[usize::from(self.dtype) % fitting.len()]
     }
 
     /// The same for all segments.
@@ -50,8 +59,10 @@ impl Shape {
             left -= lengths[lengths.len() - 1];
         }
         lengths.push(left);
-        let (tensors_a_segment, most) =
-            (usize::from(self.tensors_a_segment % 4) + 1, usize::from(self.blocks_a_segment % 16 + 1) * BLOCK_CELLS);
+        let (tensors_a_segment, most) = (
+            usize::from(self.tensors_a_segment % 4) + 1,
+            [1, 2, 9, 4096][usize::from(self.blocks_a_segment % 4)] * BLOCK_CELLS,
+        );
         let mut segments = Vec::new();
         let mut open = 0;
         for (number, length) in (1..).zip(&lengths) {
@@ -74,7 +85,7 @@ impl Shape {
         let mut header = Header {
             base_step: Step(0),
             target_step: Step(1),
-            seed: self.seed,
+            seed: spread(self.seed),
             tensors: lengths.iter().enumerate().map(tensor).collect(),
             segments: segments.map(|cells| Segment::unchanged(*cells as u32, Default::default())).collect(),
             ..Header::default()
@@ -94,7 +105,7 @@ impl Shape {
         let mut header = self.header(base.len() / self.dtype().cell_bytes());
         let sides: Vec<_> = self.cut(&header, base).into_iter().zip(self.cut(&header, target)).collect();
         let mut payloads = Vec::new();
-        let mut hint = Hint { counted: self.hint.0, rare_below: self.hint.1 };
+        let mut hint = Hint { counted: (spread(self.hint.0) >> 32) as u32, rare_below: self.hint.1 % 40 };
         for (index, (base, target)) in sides.into_iter().enumerate() {
             let pairs = self.pairs(&header, index, base, target);
             let (segment, payload, model) =
@@ -131,7 +142,8 @@ impl Shape {
         let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
             Some(format) => {
                 let mut changes = ContextualChanges::default();
-                let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.seed, hint, &mut changes));
+                let sums =
+                    with_float_cell!(format, C => scan_contextual::<C>(pairs, spread(self.seed), hint, &mut changes));
                 let mut histogram = Histogram::default();
                 histogram.count(&changes);
                 let model = ContextModel::from_histogram(&histogram);
@@ -140,7 +152,7 @@ impl Shape {
             }
             None => {
                 let mut changes = Default::default();
-                let sums = scan_absolute(pairs, self.seed, self.dtype().cell_bytes(), &mut changes);
+                let sums = scan_absolute(pairs, spread(self.seed), self.dtype().cell_bytes(), &mut changes);
                 absolute::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
                 (sums, Profile::Absolute, changes.len(), None)
             }
