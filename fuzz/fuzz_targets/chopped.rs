@@ -13,26 +13,21 @@ fn read(patch: &[u8], mut pieces: impl Iterator<Item = usize>) -> Said {
     let (mut segments, mut ended) = (Vec::new(), false);
     let mut rest = patch;
     loop {
-        let (now, later) = rest.split_at(pieces.next().unwrap_or(rest.len()).min(rest.len()));
+        let (mut now, later) = rest.split_at(pieces.next().unwrap_or(rest.len()).min(rest.len()));
         rest = later;
-        let mut used = 0;
         loop {
-            let mut unused = &now[used..];
-            match reader.push(&mut unused) {
+            match reader.push(&mut now) {
                 Ok(Some(Event::Segment { index, payload })) => segments.push((index, payload.to_vec())),
                 Ok(Some(Event::End)) => ended = true,
                 Ok(Some(_)) => {}
-                Ok(None) => {
-                    assert!(unused.is_empty(), "all input is used");
-                    break;
-                }
+                Ok(None) => break,
                 Err(error) => {
                     assert_eq!(reader.finish(), Err(error.clone()), "an error stays");
                     return (segments, ended, Some(error));
                 }
             }
-            used = now.len() - unused.len();
         }
+        assert!(now.is_empty(), "all input is used");
         if rest.is_empty() {
             return (segments, ended, reader.finish().err());
         }
