@@ -11,7 +11,7 @@ use pulse_format::absolute;
 use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
 use pulse_format::scan::Fingerprints;
-use pulse_format::{Damage, Place, Profile, with_float_cell};
+use pulse_format::{Damage, Fingerprint, Place, Profile, with_float_cell};
 use rayon::prelude::*;
 
 /// Cells are copied, changed and handed on in runs of this many bytes, which stay in the cache. Whole blocks of every dtype.
@@ -101,7 +101,8 @@ impl Applier<'_> {
                 self.runs(index, run, |run, tensor, first_word| {
                     with_float_cell!(format, C => place_contextual::<C>(&mut placer, run, tensor, first_word));
                 })?;
-                placer.finish()
+                let base = placer.base_fingerprint();
+                placer.finish().ok_or(base)
             }
             (Profile::Absolute, _) => {
                 let changes =
@@ -111,14 +112,14 @@ impl Applier<'_> {
                 self.runs(index, &mut scratch.run, |run, tensor, first_word| {
                     place_absolute(&mut placer, run, tensor, first_word)
                 })?;
-                placer.finish()
+                placer.finish().ok_or(segment.base)
             }
             (Profile::Unchanged | Profile::Contextual { .. }, _) => {
                 let mut sums = Fingerprints::default();
                 self.runs(index, &mut scratch.run, |run, tensor, first_word| {
                     sums.base += fingerprint(run, header.seed, tensor, first_word);
                 })?;
-                Some(Fingerprints { target: sums.base, ..sums })
+                Ok(Fingerprints { target: sums.base, ..sums })
             }
         };
         self.check(index, sums).map_err(refuse)
@@ -142,14 +143,17 @@ impl Applier<'_> {
         Ok(())
     }
 
-    fn check(&self, index: usize, sums: Option<Fingerprints>) -> Result<(), pulse_format::Error> {
+    /// `sums` holds the base's fingerprint alone where some changes found no cell.
+    fn check(&self, index: usize, sums: Result<Fingerprints, Fingerprint>) -> Result<(), pulse_format::Error> {
         let segment = &self.patch.header().segments[index];
-        let Some(sums) = sums else {
-            return Err(pulse_format::Error::Damaged { place: Place::Segment(index), damage: Damage::OutOfRange });
-        };
+        let wrong_base = |found| pulse_format::Error::WrongBase { segment: index, found, expected: segment.base };
+        let sums = sums.map_err(|base| match base == segment.base {
+            true => pulse_format::Error::Damaged { place: Place::Segment(index), damage: Damage::OutOfRange },
+            false => wrong_base(base),
+        })?;
         let any_base = segment.profile == Profile::Absolute && sums.target == segment.target;
         if sums.base != segment.base && !any_base {
-            return Err(pulse_format::Error::WrongBase { segment: index, found: sums.base, expected: segment.base });
+            return Err(wrong_base(sums.base));
         }
         if sums.target != segment.target {
             return Err(pulse_format::Error::WrongTarget {

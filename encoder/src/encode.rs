@@ -140,21 +140,31 @@ pub fn encode(
     let mut coded = Vec::new();
     let mut models = Vec::new();
     let mut batch = Vec::new();
-    let mut waves = segments.chunks(2 * rayon::current_num_threads()).peekable();
-    while let Some(wave) = waves.next() {
+    for wave in segments.chunks(2 * rayon::current_num_threads()) {
         batch.par_extend(wave.par_iter().map(|pieces| scanner.scan(pieces)));
         if progress.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        let changes: usize = batch.iter().map(|scanned: &Scanned| scanned.changes.len()).sum();
-        if changes >= BATCH_CHANGES || batch.len() >= BATCH_SEGMENTS || waves.peek().is_none() {
-            coded.extend(code(std::mem::take(&mut batch), &mut models, &mut payload)?);
+        while let Some(length) = full_batch(&batch) {
+            let rest = batch.split_off(length);
+            coded.extend(code(std::mem::replace(&mut batch, rest), &mut models, &mut payload)?);
         }
     }
+    coded.extend(code(batch, &mut models, &mut payload)?);
     header.segments = coded;
     header.models = models;
     let header_bytes = header.write(&Zstd::default())?;
     Ok(Patch { header, header_bytes, payload })
+}
+
+/// How many of the segments make a batch, if they are enough. Depends on their order only, so that the number of threads does not show.
+fn full_batch(scanned: &[Scanned]) -> Option<usize> {
+    let mut changes = 0;
+    let full = |(index, scanned): (usize, &Scanned)| {
+        changes += scanned.changes.len();
+        changes >= BATCH_CHANGES || index + 1 >= BATCH_SEGMENTS
+    };
+    scanned.iter().enumerate().position(full).map(|index| index + 1)
 }
 
 fn check_options(options: &EncodeOptions) -> Result<(), Error> {

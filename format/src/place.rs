@@ -125,6 +125,11 @@ impl<'a> ContextualPlacer<'a> {
         self.blocks = self.blocks.wrapping_add(1);
     }
 
+    /// Of the cells so far, before. On a wrong base it tells so even where ranks do not exist.
+    pub fn base_fingerprint(&self) -> Fingerprint {
+        self.sums.base
+    }
+
     /// The fingerprints before and after; `None` if some ranks do not exist, as happens on a wrong base.
     pub fn finish(self) -> Option<Fingerprints> {
         let all = self.classes.iter().all(|pending| pending.next.is_none());

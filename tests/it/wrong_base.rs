@@ -228,3 +228,23 @@ fn a_folder_on_the_wrong_base_is_not_begun() {
     assert_eq!(error.code(), "wrong_base");
     assert_eq!(listing(case.folder.path()), ["folder", "old", "patch"]);
 }
+
+/// Another step differs in so many cells that ranks of the patch do not exist in it: still a wrong base, to be planned around, not a
+/// damaged patch, to be fetched again.
+#[test]
+fn another_step_is_a_wrong_base() {
+    use pulse_tests::fixtures::{ChainName, ExcerptChain};
+    let folder = tempfile::tempdir().unwrap();
+    let chain = ExcerptChain::load(ChainName::Mature);
+    let step = |number: u32| {
+        let path = folder.path().join(number.to_string());
+        std::fs::write(&path, chain.step_bytes(number)).unwrap();
+        path
+    };
+    let patch = folder.path().join("patch");
+    encode_file(&step(25), &step(26), &patch, &EncodeOptions::default(), &Silent).unwrap();
+    for other in [20, 22, 23, 24, 26, 27, 28] {
+        let error = verify_file(&patch, &step(other), None, &Silent).unwrap_err();
+        assert_eq!(error.code(), "wrong_base", "step {other}: {error}");
+    }
+}

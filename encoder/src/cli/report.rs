@@ -16,7 +16,7 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn print(&self, as_json: bool) -> ExitCode {
-        let printed = if as_json { format!("{}\n", self.json) } else { self.text.clone() };
+        let printed = if as_json { format!("{}\n", self.json) } else { printable(&self.text) };
         // A reader that closed the pipe has had enough.
         match std::io::stdout().write_all(printed.as_bytes()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -29,8 +29,16 @@ pub(crate) fn print_error(error: &Error, as_json: bool) {
     if as_json {
         println!("{}", json!({ "error": { "code": error.code(), "message": error.to_string() } }));
     } else {
-        eprintln!("pulse: {error}");
+        eprintln!("pulse: {}", printable(&error.to_string()));
     }
+}
+
+/// The same without control characters other than line ends: names come from files, and terminals obey them.
+fn printable(text: &str) -> String {
+    let visible = |character: char| {
+        if character.is_control() && character != '\n' { char::REPLACEMENT_CHARACTER } else { character }
+    };
+    text.chars().map(visible).collect()
 }
 
 /// Bytes of the whole checkpoint that a patch is for.
