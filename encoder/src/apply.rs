@@ -15,7 +15,7 @@ use pulse_format::{Damage, Fingerprint, Place, Profile, with_float_cell};
 use rayon::prelude::*;
 
 /// Cells are copied, changed and handed on in runs of this many bytes, which stay in the cache. Whole blocks of every dtype.
-const RUN_BYTES: usize = 64 << 10;
+const RUN_BYTES: usize = 256 << 10;
 
 /// Takes the target's cells. Called from several threads, each run once, in no order.
 pub trait Sink: Sync {
