@@ -4,26 +4,17 @@
 
 use crate::cell::FloatCell;
 use crate::layout::BLOCK_CELLS;
-use core::hint::black_box;
-
-/// Cells that are looked at side by side, a byte each for their class.
-pub(crate) type Row = [u8; ROW_CELLS];
-pub(crate) const ROW_CELLS: usize = 64;
+use crate::masks::{Masks, ROW_CELLS, Row};
 
 /// The exponent class of each cell of a block. Cells past the end have [`NO_CLASS`].
 pub(crate) type Block = [Row; BLOCK_ROWS];
 pub(crate) const BLOCK_ROWS: usize = BLOCK_CELLS / ROW_CELLS;
 pub(crate) const EMPTY_BLOCK: Block = [[NO_CLASS; ROW_CELLS]; BLOCK_ROWS];
 
-/// Not a class, and equal to none with its top bit flipped: beyond the end of the cells.
+/// Not a class: beyond the end of the cells.
 const NO_CLASS: u8 = 0xff;
 
-/// Eight cells of a row as the bytes of a word, and the constants to work on all of them at once.
-const WORD: usize = 8;
-const LOW_BITS: u64 = u64::MAX / 0xff;
-const HIGH_BITS: u64 = LOW_BITS << 7;
-
-const _: () = assert!(BLOCK_CELLS.is_multiple_of(ROW_CELLS) && ROW_CELLS.is_multiple_of(WORD));
+const _: () = assert!(BLOCK_CELLS.is_multiple_of(ROW_CELLS));
 
 /// Classes of the cells in `bytes`, a block or less.
 #[inline(always)]
@@ -40,115 +31,31 @@ pub(crate) fn classify<C: FloatCell>(bytes: &[u8], block: &mut Block) {
     }
 }
 
-/// How many cells of fewer than 256 rows have `class`.
-#[inline(always)]
-pub(crate) fn count(rows: &[Row], class: u8) -> u32 {
-    // Callers loop over classes. Without this the compiler compares 32-bit lanes with the loop's counter: 5 times slower.
-    let class = black_box(class);
-    let mut lanes = [0u8; ROW_CELLS];
-    for row in rows {
-        for i in 0..ROW_CELLS {
-            lanes[i] += u8::from(row[i] == class);
-        }
-    }
-    sum(&lanes)
-}
-
-#[inline(always)]
-fn sum(lanes: &Row) -> u32 {
-    const PAIRS: u64 = u64::MAX / 0xffff * 0xff;
-    // 16-bit sums of at most 8 * 2 * 255 each, then the four of them by one multiplication.
-    let pairs = |word: &[u8; WORD]| (u64::from_le_bytes(*word) & PAIRS) + (u64::from_le_bytes(*word) >> 8 & PAIRS);
-    let sums: u64 = lanes.as_chunks().0.iter().map(pairs).sum();
-    (sums.wrapping_mul(u64::MAX / 0xffff) >> 48) as u32
-}
-
-/// How many of the cells of a row before `end` have `class`.
-#[inline(always)]
-pub(crate) fn count_before(row: &Row, class: u8, end: usize) -> u32 {
-    let mut count = 0;
-    let mut left = end;
-    for word in row.as_chunks::<WORD>().0 {
-        let hits = having(u64::from_le_bytes(*word), class);
-        if left < WORD {
-            // Only the cells before `end`.
-            return count + (hits & ((1 << (8 * left)) - 1)).count_ones();
-        }
-        count += hits.count_ones();
-        left -= WORD;
-    }
-    count
-}
-
-/// The top bit of each byte that equals `class`, given that none equals it with the top bit flipped.
-#[inline(always)]
-fn having(word: u64, class: u8) -> u64 {
-    !(((word ^ (LOW_BITS * u64::from(class))) | HIGH_BITS) - LOW_BITS) & HIGH_BITS
-}
-
-/// The top bit of each byte below `limit`, which is at most 128.
-#[inline(always)]
-fn below(word: u64, limit: u8) -> u64 {
-    !((word | HIGH_BITS) - LOW_BITS * u64::from(limit)) & HIGH_BITS
-}
-
 /// Calls `visit` with the place and class of each cell whose class is below `limit`, in order.
 ///
 /// For classes of few cells this is much cheaper than counting each.
 #[inline(always)]
-pub(crate) fn for_each_below(rows: &[Row], limit: u8, mut visit: impl FnMut(usize, u8)) {
-    const GROUP: usize = 32;
-    let limit = black_box(limit);
-    for (group, start) in rows.as_flattened().as_chunks::<GROUP>().0.iter().zip((0..).step_by(GROUP)) {
-        let mut flags = [false; GROUP];
-        for i in 0..GROUP {
-            flags[i] = group[i] < limit;
-        }
-        if flags == [false; GROUP] {
-            continue;
-        }
-        for (word, start) in group.as_chunks::<WORD>().0.iter().zip((start..).step_by(WORD)) {
-            let mut hits = below(u64::from_le_bytes(*word), limit);
-            while hits != 0 {
-                let i = hits.trailing_zeros() as usize / 8;
-                visit(start + i, word[i]);
-                hits &= hits - 1;
-            }
+pub(crate) fn for_each_below(masks: impl Masks, rows: &[Row], limit: u8, mut visit: impl FnMut(usize, u8)) {
+    for (row, start) in rows.iter().zip((0..).step_by(ROW_CELLS)) {
+        let mut hits = masks.below(row, limit);
+        while hits != 0 {
+            let i = hits.trailing_zeros() as usize % ROW_CELLS;
+            visit(start + i, row[i]);
+            hits &= hits - 1;
         }
     }
 }
 
 /// The place of the cell that has `rank` cells of its `class` before it; `None` if there are not so many.
 #[inline(always)]
-pub(crate) fn select(rows: &[Row], class: u8, rank: u32) -> Option<usize> {
-    const GROUP_ROWS: usize = 4;
+pub(crate) fn select(masks: impl Masks, rows: &[Row], class: u8, rank: u32) -> Option<usize> {
     let mut left = rank;
-    let mut first_row = 0;
-    for group in rows.chunks_exact(GROUP_ROWS) {
-        let in_group = count(group, class);
-        if left < in_group {
-            break;
+    for (row, start) in rows.iter().zip((0..).step_by(ROW_CELLS)) {
+        let hits = masks.equal(row, class);
+        if left < hits.count_ones() {
+            return Some(start + masks.select(hits, left) as usize);
         }
-        left -= in_group;
-        first_row += GROUP_ROWS;
-    }
-    for (row, start) in rows.iter().zip((0..).step_by(ROW_CELLS)).skip(first_row) {
-        let words = row.as_chunks::<WORD>().0;
-        let in_row = words.iter().map(|word| having(u64::from_le_bytes(*word), class).count_ones()).sum();
-        if left >= in_row {
-            left -= in_row;
-            continue;
-        }
-        for (word, start) in words.iter().zip((start..).step_by(WORD)) {
-            let mut hits = having(u64::from_le_bytes(*word), class);
-            if hits.count_ones() > left {
-                for _ in 0..left {
-                    hits &= hits - 1;
-                }
-                return Some(start + hits.trailing_zeros() as usize / 8);
-            }
-            left -= hits.count_ones();
-        }
+        left -= hits.count_ones();
     }
     None
 }
@@ -157,6 +64,7 @@ pub(crate) fn select(rows: &[Row], class: u8, rank: u32) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::cell::{Bf16, E4m3};
+    use crate::masks::Portable;
     use alloc::vec::Vec;
 
     fn check<C: FloatCell>(cells: usize) {
@@ -177,17 +85,10 @@ mod tests {
         assert_eq!(classes[..cells], expected);
         for class in 0..32u8 {
             let places: Vec<usize> = (0..cells).filter(|place| expected[*place] == class).collect();
-            assert_eq!(count(&block, class) as usize, places.len());
-            for (row, start) in block.iter().zip((0..).step_by(ROW_CELLS)) {
-                for end in [0, 1, 7, 8, 30, 63] {
-                    let expected = places.iter().filter(|place| (start..start + end).contains(*place)).count();
-                    assert_eq!(count_before(row, class, end) as usize, expected);
-                }
-            }
             for (rank, place) in places.iter().enumerate() {
-                assert_eq!(select(&block, class, rank as u32), Some(*place));
+                assert_eq!(select(Portable, &block, class, rank as u32), Some(*place));
             }
-            assert_eq!(select(&block, class, places.len() as u32), None);
+            assert_eq!(select(Portable, &block, class, places.len() as u32), None);
         }
     }
 
@@ -199,7 +100,7 @@ mod tests {
         }
         for limit in [0, 1, 5, 32] {
             let mut visited = Vec::new();
-            for_each_below(&block, limit, |place, class| visited.push((place, class)));
+            for_each_below(Portable, &block, limit, |place, class| visited.push((place, class)));
             let expected: Vec<_> =
                 (0..1000).map(|i| (i, (i * i % 32) as u8)).filter(|(_, class)| *class < limit).collect();
             assert_eq!(visited, expected);
@@ -207,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_and_selecting_agree_with_plain_search() {
+    fn selecting_agrees_with_plain_search() {
         for cells in [0, 1, 63, 64, 777, 1023, 1024] {
             check::<Bf16>(cells);
             check::<E4m3>(cells);

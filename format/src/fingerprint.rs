@@ -135,8 +135,8 @@ impl Salt {
 /// What a word is mixed with: a salt and an index.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys {
-    a: u32,
-    b: u32,
+    pub(crate) a: u32,
+    pub(crate) b: u32,
 }
 
 impl Keys {

@@ -1,13 +1,18 @@
 //! Changes into cells, block by block: ranks become positions, steps are added, both fingerprints fall out.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{Block, EMPTY_BLOCK, classify, count, for_each_below, select};
+use crate::block::{Block, EMPTY_BLOCK, classify, for_each_below, select};
 use crate::cell::FloatCell;
+use crate::changed::ChangedWords;
 use crate::compare::{cell_at, word_at};
 use crate::contextual::{ClassChanges, ContextualChanges};
-use crate::fingerprint::{Fingerprint, Salt};
+use crate::fingerprint::Fingerprint;
 use crate::layout::{BLOCK_CELLS, CLASSES};
-use crate::scan::{Fingerprints, Salts, block_fingerprint};
+use crate::masks::{Aligned, Masks};
+use crate::scan::{Fingerprints, REGION_BLOCKS, REGION_CELLS, Salts, block_fingerprint};
+
+/// Words whose part in the target's fingerprint is worked out at once.
+const PENDING_WORDS: usize = 1 << 10;
 
 /// Applies the changes of one segment to its pieces, in order, in place.
 #[derive(Debug)]
@@ -16,8 +21,8 @@ pub struct ContextualPlacer<'a> {
     classes: [Pending<'a>; CLASSES],
     /// Classes below this one have few cells and are visited cell by cell.
     rare_below: u8,
-    /// Blocks seen.
-    blocks: u32,
+    /// Regions seen.
+    regions: u32,
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
 }
@@ -54,7 +59,7 @@ impl<'a> ContextualPlacer<'a> {
             seed,
             classes: changes.classes.each_ref().map(pending),
             rare_below: 0,
-            blocks: 0,
+            regions: 0,
             sums: Fingerprints::default(),
         }
     }
@@ -63,66 +68,87 @@ impl<'a> ContextualPlacer<'a> {
     ///
     /// A piece may come in several runs if all but its last are whole blocks.
     #[inline(always)]
-    pub fn place<C: FloatCell>(&mut self, cells: &mut [u8], tensor: u32, first_word: u64) {
-        let mut rows = EMPTY_BLOCK;
+    pub fn place<C: FloatCell>(&mut self, masks: impl Masks, cells: &mut [u8], tensor: u32, first_word: u64) {
+        let mut rows = Aligned([EMPTY_BLOCK; REGION_BLOCKS]);
+        let mut words = ChangedWords::new();
         let mut salts = Salts::new(self.seed, tensor);
-        for (block, bytes) in cells.chunks_mut(BLOCK_CELLS * C::BYTES).enumerate() {
-            let word = first_word + (block * BLOCK_CELLS * C::BYTES / 4) as u64;
-            let salt = salts.at(word);
-            self.sums.base += block_fingerprint(bytes, salt, word as u32);
-            classify::<C>(bytes, &mut rows);
-            self.learn(&rows);
-            self.place_block::<C>(bytes, &rows, salt, word as u32);
+        for (region, bytes) in cells.chunks_mut(REGION_CELLS * C::BYTES).enumerate() {
+            let first_word = first_word + (region * REGION_CELLS * C::BYTES / 4) as u64;
+            let blocks = bytes.chunks(BLOCK_CELLS * C::BYTES);
+            for ((block, rows), index) in blocks.zip(&mut rows.0).zip((0..).step_by(BLOCK_CELLS * C::BYTES / 4)) {
+                let word = first_word + index;
+                self.sums.base += block_fingerprint(block, salts.at(word), word as u32);
+                classify::<C>(block, rows);
+            }
+            let rows = rows.0.as_slice();
+            let rows = rows.get(..bytes.len().div_ceil(BLOCK_CELLS * C::BYTES)).unwrap_or(rows);
+            self.learn(masks, rows);
+            self.place_region::<C>(masks, bytes, rows, &mut salts, first_word, &mut words);
         }
+        self.sums.target += words.take();
     }
 
     #[inline(always)]
-    fn place_block<C: FloatCell>(&mut self, bytes: &mut [u8], rows: &Block, salt: Salt, first_word: u32) {
-        let mut sum = Fingerprint::ZERO;
+    fn place_region<C: FloatCell>(
+        &mut self,
+        masks: impl Masks,
+        bytes: &mut [u8],
+        rows: &[Block],
+        salts: &mut Salts,
+        first_word: u64,
+        words: &mut ChangedWords<PENDING_WORDS>,
+    ) {
+        let Self { classes, rare_below, sums, .. } = self;
         let mut change = |place: usize, step: i16| {
             let start = place * C::BYTES / 4 * 4;
-            let keys = salt.keys(first_word.wrapping_add((start / 4) as u32));
+            let word = first_word + (start / 4) as u64;
             let before = word_at(bytes, start);
             set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), step));
-            sum += keys.mix(word_at(bytes, start)) - keys.mix(before);
+            words.push(salts.at(word).keys(word as u32), before, word_at(bytes, start));
+            if words.is_full() {
+                sums.target += words.take();
+            }
         };
-        let Self { classes, rare_below, .. } = self;
         for (class, pending) in (0u8..).zip(classes.iter_mut()).skip(usize::from(*rare_below)) {
             let Some(mut next) = pending.next else { continue };
-            let here = count(rows, class);
-            while next.wrapping_sub(pending.seen) < here {
-                let Some(place) = select(rows, class, next.wrapping_sub(pending.seen)) else { break };
-                change(place, pending.take());
-                let Some(after) = pending.next else { break };
-                next = after;
+            let mut seen = pending.seen;
+            for (rows, start) in rows.iter().zip((0..).step_by(BLOCK_CELLS)) {
+                let here = masks.count(rows, class);
+                while next.wrapping_sub(seen) < here {
+                    let Some(place) = select(masks, rows, class, next.wrapping_sub(seen)) else { break };
+                    change(start + place, pending.take());
+                    // A class without a next one is counted no more: what `seen` says no longer matters.
+                    let Some(after) = pending.next else { break };
+                    next = after;
+                }
+                seen += here;
             }
-            pending.seen += here;
+            pending.seen = seen;
         }
-        for_each_below(rows, *rare_below, |place, class| {
+        for_each_below(masks, rows.as_flattened(), *rare_below, |place, class| {
             let Some(pending) = classes.get_mut(usize::from(class)) else { return };
             if pending.next == Some(pending.seen) {
                 change(place, pending.take());
             }
             pending.seen += 1;
         });
-        self.sums.target += sum;
     }
 
-    /// Finds, now and then, the low classes that have few cells in this block: they are cheaper visited than counted.
+    /// Finds, now and then, the low classes that have few cells in this region: they are cheaper visited than counted.
     #[inline(always)]
-    fn learn(&mut self, rows: &Block) {
-        /// Together they should have at most this many of a block's cells.
-        const RARE: u32 = BLOCK_CELLS as u32 / 64;
-        const EVERY_BLOCKS: u32 = 64;
-        if self.blocks.is_multiple_of(EVERY_BLOCKS) {
+    fn learn(&mut self, masks: impl Masks, rows: &[Block]) {
+        /// Together they should have at most this many of a region's cells.
+        const RARE: u32 = REGION_CELLS as u32 / 256;
+        const EVERY_REGIONS: u32 = 16;
+        if self.regions.is_multiple_of(EVERY_REGIONS) {
             let mut below = 0;
             let rare = (0..CLASSES as u8).take_while(|class| {
-                below += count(rows, *class);
+                below += masks.count(rows.as_flattened(), *class);
                 below <= RARE
             });
             self.rare_below = rare.count() as u8;
         }
-        self.blocks = self.blocks.wrapping_add(1);
+        self.regions = self.regions.wrapping_add(1);
     }
 
     /// Of the cells so far, before. On a wrong base it tells so even where ranks do not exist.

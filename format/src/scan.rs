@@ -1,12 +1,14 @@
 //! One pass over base and target cells: what changed, where within its class, and both fingerprints.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{Block, EMPTY_BLOCK, ROW_CELLS, classify, count, count_before, for_each_below};
+use crate::block::{Block, EMPTY_BLOCK, classify, for_each_below};
 use crate::cell::FloatCell;
-use crate::compare::{COMPARED_BYTES, Collected, Found, cell_at};
+use crate::changed::{ChangedCells, ChangedWords};
+use crate::compare::{COMPARED_BYTES, Differences, word_at};
 use crate::contextual::ContextualChanges;
 use crate::fingerprint::{Fingerprint, Salt, padded_word};
 use crate::layout::{BLOCK_CELLS, CLASSES};
+use crate::masks::{Aligned, Masks, ROW_CELLS};
 
 /// A piece of a segment with the bytes of its cells, before and after.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +37,7 @@ pub struct Fingerprints {
 /// `hint` decides only how fast this is; pass what one segment leaves in it on to the next.
 #[inline(always)]
 pub fn scan_contextual<C: FloatCell>(
+    masks: impl Masks,
     pieces: &[PiecePair<'_>],
     seed: u64,
     hint: &mut Hint,
@@ -42,24 +45,26 @@ pub fn scan_contextual<C: FloatCell>(
 ) -> Fingerprints {
     changes.clear();
     let mut scan = ContextualScan {
+        masks,
         seen: [0; CLASSES],
         hint: hint.clamped(),
         rare_below: None,
         changes,
         sums: Fingerprints::default(),
-        rows: [EMPTY_BLOCK; REGION_BLOCKS],
-        changed: Collected::new(),
-        found: Found::new(),
+        rows: Aligned([EMPTY_BLOCK; REGION_BLOCKS]),
+        differences: Differences::new(),
+        words: ChangedWords::new(),
+        cells: ChangedCells::new(),
     };
     for (index, piece) in pieces.iter().enumerate() {
-        for region in regions(*piece, C::BYTES) {
-            scan.read::<C>(region, seed);
-            let missing = scan.classes_of_changes() & !scan.hint.counted;
+        let mut regions = regions(*piece, C::BYTES).peekable();
+        while let Some(region) = regions.next() {
+            let missing = scan.read::<C>(region, seed) & !scan.hint.counted;
             if missing != 0 {
                 let earlier = piece.base.get(..piece.base.len() - region.bytes_left).unwrap_or_default();
                 scan.count_earlier::<C>(missing, pieces.get(..index).unwrap_or_default(), earlier);
             }
-            scan.place::<C>(region);
+            scan.place::<C>(region, regions.peek().copied());
             scan.learn::<C>(region);
         }
     }
@@ -70,8 +75,10 @@ pub fn scan_contextual<C: FloatCell>(
 
 /// Blocks whose classes are held at once: enough that a class is counted from change to change rather than block by block,
 /// few enough that they stay in the first cache.
-const REGION_BLOCKS: usize = 8;
-const REGION_CELLS: usize = REGION_BLOCKS * BLOCK_CELLS;
+pub(crate) const REGION_BLOCKS: usize = 8;
+pub(crate) const REGION_CELLS: usize = REGION_BLOCKS * BLOCK_CELLS;
+/// Of two-byte cells.
+const REGION_WORDS: usize = REGION_CELLS / 2;
 const _: () = assert!(REGION_CELLS / ROW_CELLS < 256);
 
 /// The part of a piece that is scanned at once.
@@ -120,7 +127,8 @@ impl Hint {
     }
 }
 
-struct ContextualScan<'a> {
+struct ContextualScan<'a, M> {
+    masks: M,
     /// Cells of each counted class before the current region.
     seen: [u32; CLASSES],
     hint: Hint,
@@ -130,68 +138,78 @@ struct ContextualScan<'a> {
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
     /// Classes of the region's cells.
-    rows: [Block; REGION_BLOCKS],
-    /// Places in the region of the cells that differ.
-    changed: Collected<REGION_CELLS>,
-    found: Found,
+    rows: Aligned<[Block; REGION_BLOCKS]>,
+    differences: Differences,
+    words: ChangedWords<REGION_WORDS>,
+    cells: ChangedCells<REGION_CELLS>,
 }
 
-impl ContextualScan<'_> {
-    /// Compares, fingerprints and classifies a region.
+impl<M: Masks> ContextualScan<'_, M> {
+    /// Compares, fingerprints and classifies a region. Returns the classes that have changes, as a bit set.
     #[inline(always)]
-    fn read<C: FloatCell>(&mut self, region: Region<'_>, seed: u64) {
-        self.changed.clear();
-        let cells_per_word = 4 / C::BYTES;
-        for (chunk, rows) in chunks(region.pair, seed, BLOCK_CELLS * C::BYTES).zip(&mut self.rows) {
+    fn read<C: FloatCell>(&mut self, region: Region<'_>, seed: u64) -> u32 {
+        let Self { masks, sums, rows, differences, words, cells, .. } = self;
+        cells.clear();
+        let (cells_per_word, bits) = (4 / C::BYTES, 8 * C::BYTES);
+        for (chunk, rows) in chunks(region.pair, seed, BLOCK_CELLS * C::BYTES).zip(&mut rows.0) {
             let Chunk { base, salt, first_word, .. } = chunk;
-            self.sums.base += self.found.compare(base, chunk.target, salt, first_word);
-            self.sums.target += self.found.list(base, salt, first_word);
-            for (word, difference) in self.found.words() {
+            sums.base += differences.compare(base, chunk.target, salt, first_word);
+            let first_cell = chunk.start / C::BYTES;
+            differences.for_each(*masks, |word, difference| {
+                let before = word_at(base, 4 * word);
+                let after = before ^ difference;
+                words.push(salt.keys(first_word.wrapping_add(word as u32)), before, after);
                 for cell in 0..cells_per_word {
-                    let bits = difference >> (8 * C::BYTES * cell) << (32 - 8 * C::BYTES);
-                    self.changed.push_if(chunk.start / C::BYTES + word * cells_per_word + cell, bits != 0);
+                    let of = |word: u32| ((word >> (bits * cell)) & (u32::MAX >> (32 - bits))) as u16;
+                    cells.push(first_cell + word * cells_per_word + cell, of(before), of(after));
                 }
-            }
+            });
             classify::<C>(base, rows);
         }
+        sums.target += words.take();
+        cells.sort::<C>()
     }
 
-    /// As a bit set.
+    /// Adds the changes of a region, and its cells to the counts. Meanwhile the `next` one is fetched.
     #[inline(always)]
-    fn classes_of_changes(&self) -> u32 {
-        let classes = self.rows.as_flattened().as_flattened();
-        self.changed.get().iter().fold(0, |set, place| set | 1 << class_at(classes, *place))
-    }
-
-    /// Adds the changes of a region, and its cells to the counts.
-    #[inline(always)]
-    fn place<C: FloatCell>(&mut self, region: Region<'_>) {
-        let PiecePair { base, target, .. } = region.pair;
-        let step = |place: usize| C::ulp_step(cell_at::<C>(base, place), cell_at::<C>(target, place));
-        let rows = self.rows.as_flattened();
-        let rows = rows.get(..(base.len() / C::BYTES).div_ceil(ROW_CELLS)).unwrap_or(rows);
-        let by_class = ByClass::new(self.changed.get(), rows.as_flattened());
-        let counted = (0u8..).zip(self.seen.iter_mut().zip(&mut self.changes.classes));
-        for (class, (seen, changes)) in counted.skip(usize::from(self.hint.rare_below)) {
-            if self.hint.counted >> class & 1 == 0 {
+    fn place<C: FloatCell>(&mut self, region: Region<'_>, next: Option<Region<'_>>) {
+        const FETCHED_BYTES: usize = 1 << 10;
+        let Self { masks, seen, hint, changes, cells, rows, .. } = self;
+        let rows = rows.0.as_flattened();
+        let rows = rows.get(..(region.pair.base.len() / C::BYTES).div_ceil(ROW_CELLS)).unwrap_or(rows);
+        let (next_base, next_target): (&[u8], &[u8]) =
+            next.map_or((&[], &[]), |next| (next.pair.base, next.pair.target));
+        let mut ahead = next_base.chunks(FETCHED_BYTES).zip(next_target.chunks(FETCHED_BYTES));
+        let counted = (0u8..).zip(seen.iter_mut().zip(&mut changes.classes));
+        for (class, (seen, changes)) in counted.skip(usize::from(hint.rare_below)) {
+            if hint.counted >> class & 1 == 0 {
                 continue;
             }
-            let (mut before, mut first_row) = (*seen, 0);
-            for place in by_class.get(class) {
-                let (row, in_row) = (usize::from(*place) / ROW_CELLS, usize::from(*place) % ROW_CELLS);
-                before += count(rows.get(first_row..row).unwrap_or_default(), class);
-                first_row = row;
-                let rank = before + rows.get(row).map_or(0, |row| count_before(row, class, in_row));
-                changes.push(rank, step(usize::from(*place)));
+            if let Some((base, target)) = ahead.next() {
+                masks.prefetch(base);
+                masks.prefetch(target);
             }
-            *seen = before + count(rows.get(first_row..).unwrap_or_default(), class);
+            let (mut before, mut first_row) = (*seen, 0);
+            let (places, steps) = cells.of_class(class);
+            changes.ranks.extend(places.iter().map(|place| {
+                let (row, in_row) = (usize::from(*place) / ROW_CELLS, usize::from(*place) % ROW_CELLS);
+                before += masks.count(rows.get(first_row..row).unwrap_or_default(), class);
+                first_row = row;
+                let hits = rows.get(row).map_or(0, |row| masks.equal(row, class));
+                before + (hits & ((1 << in_row) - 1)).count_ones()
+            }));
+            changes.steps.extend_from_slice(steps);
+            *seen = before + masks.count(rows.get(first_row..).unwrap_or_default(), class);
         }
-        for_each_below(rows, self.hint.rare_below, |place, class| {
+        let mut cursors = cells.starts();
+        for_each_below(*masks, rows, hint.rare_below, |place, class| {
             let class = usize::from(class);
-            if let (Some(seen), Some(changes)) = (self.seen.get_mut(class), self.changes.classes.get_mut(class)) {
-                let step = step(place);
-                if step != 0 {
+            let counted = seen.get_mut(class).zip(changes.classes.get_mut(class)).zip(cursors.get_mut(class));
+            if let Some(((seen, changes), cursor)) = counted {
+                let (changed, step) = cells.sorted(*cursor);
+                if place == changed {
                     changes.push(*seen, step);
+                    *cursor += 1;
                 }
                 *seen += 1;
             }
@@ -202,11 +220,11 @@ impl ContextualScan<'_> {
     #[inline(always)]
     fn learn<C: FloatCell>(&mut self, region: Region<'_>) {
         /// Together they should have at most this many of a region's cells.
-        const RARE: u32 = REGION_CELLS as u32 / 64;
+        const RARE: u32 = REGION_CELLS as u32 / 256;
         if self.rare_below.is_none() && region.pair.base.len() == REGION_CELLS * C::BYTES {
             let mut below = 0;
             let rare = (0..CLASSES as u8).take_while(|class| {
-                below += count(self.rows.as_flattened(), *class);
+                below += self.masks.count(self.rows.0.as_flattened(), *class);
                 below <= RARE
             });
             self.rare_below = Some(rare.count() as u8);
@@ -225,58 +243,17 @@ impl ContextualScan<'_> {
             classify::<C>(block, &mut rows);
             for (class, seen) in (0u8..).zip(&mut self.seen) {
                 if missing >> class & 1 == 1 {
-                    *seen += count(&rows, class);
+                    *seen += self.masks.count(&rows, class);
                 }
             }
         }
     }
 }
 
-/// The changed places of a region, sorted by class and in order within each.
-struct ByClass {
-    places: [u16; REGION_CELLS],
-    /// Where each class ends; it begins where the one before ended.
-    ends: [u16; CLASSES],
-}
-
-impl ByClass {
-    #[inline(always)]
-    fn new(changed: &[u16], classes: &[u8]) -> Self {
-        let mut ends = [0u16; CLASSES];
-        for place in changed {
-            ends.get_mut(usize::from(class_at(classes, *place))).into_iter().for_each(|count| *count += 1);
-        }
-        let mut start = 0;
-        for end in &mut ends {
-            start += core::mem::replace(end, start);
-        }
-        let mut places = [0; REGION_CELLS];
-        for place in changed {
-            if let Some(next) = ends.get_mut(usize::from(class_at(classes, *place))) {
-                places.get_mut(usize::from(*next)).into_iter().for_each(|slot| *slot = *place);
-                *next += 1;
-            }
-        }
-        Self { places, ends }
-    }
-
-    #[inline(always)]
-    fn get(&self, class: u8) -> &[u16] {
-        let end = |class: u8| self.ends.get(usize::from(class)).map_or(0, |end| usize::from(*end));
-        let start = class.checked_sub(1).map_or(0, end);
-        self.places.get(start..end(class)).unwrap_or_default()
-    }
-}
-
-#[inline(always)]
-fn class_at(classes: &[u8], place: u16) -> u8 {
-    // Masked, so that no cell can ask for a class beyond the last.
-    classes.get(usize::from(place)).copied().unwrap_or_default() & (CLASSES as u8 - 1)
-}
-
 /// Compares the two sides of a segment of cells of `cell_bytes` bytes; `changes` is overwritten.
 #[inline(always)]
 pub fn scan_absolute(
+    masks: impl Masks,
     pieces: &[PiecePair<'_>],
     seed: u64,
     cell_bytes: usize,
@@ -284,14 +261,16 @@ pub fn scan_absolute(
 ) -> Fingerprints {
     changes.clear();
     let mut sums = Fingerprints::default();
-    let mut found = Found::new();
+    let mut differences = Differences::new();
+    let mut words = ChangedWords::<{ COMPARED_BYTES / 4 }>::new();
     let mut first_cell = 0;
     for piece in pieces {
         for Chunk { start, base, target, salt, first_word } in chunks(*piece, seed, COMPARED_BYTES) {
-            sums.base += found.compare(base, target, salt, first_word);
-            sums.target += found.list(base, salt, first_word);
+            sums.base += differences.compare(base, target, salt, first_word);
             let mut next_cell = 0;
-            for (word, _) in found.words() {
+            differences.for_each(masks, |word, difference| {
+                let before = word_at(base, 4 * word);
+                words.push(salt.keys(first_word.wrapping_add(word as u32)), before, before ^ difference);
                 // Cells may share a word, and words a cell.
                 for cell in next_cell.max(4 * word / cell_bytes)..(4 * word + 3) / cell_bytes + 1 {
                     let range = cell * cell_bytes..(cell + 1) * cell_bytes;
@@ -303,7 +282,8 @@ pub fn scan_absolute(
                     }
                     next_cell = cell + 1;
                 }
-            }
+            });
+            sums.target += words.take();
         }
         first_cell += piece.base.len() / cell_bytes;
     }

@@ -5,6 +5,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use pulse_format::apply::{apply_segment, segment_fingerprint};
 use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
+use pulse_format::masks::Portable;
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
 use pulse_format::{Header, Profile, Segment, absolute, with_float_cell};
@@ -120,7 +121,7 @@ fn fast_path(shape: &Shape, header: &Header, index: usize, payload: &[u8], base:
         ContextualDecoder::default().decode(header, index, payload, &mut changes).ok()?;
         let mut placer = ContextualPlacer::new(&changes, header.seed);
         for (run, tensor, first_word) in runs {
-            with_float_cell!(format, C => placer.place::<C>(run, tensor, first_word));
+            with_float_cell!(format, C => placer.place::<C>(Portable, run, tensor, first_word));
         }
         placer.finish()?
     };

@@ -5,6 +5,7 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use pulse_format::apply::segment_fingerprint;
 use pulse_format::contextual::{self, ContextualChanges};
 use pulse_format::layout::BLOCK_CELLS;
+use pulse_format::masks::Portable;
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::scan::{Hint, PiecePair, scan_absolute, scan_contextual};
 use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, absolute, with_float_cell};
@@ -142,8 +143,7 @@ impl Shape {
         let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
             Some(format) => {
                 let mut changes = ContextualChanges::default();
-                let sums =
-                    with_float_cell!(format, C => scan_contextual::<C>(pairs, spread(self.seed), hint, &mut changes));
+                let sums = with_float_cell!(format, C => scan_contextual::<C>(Portable, pairs, spread(self.seed), hint, &mut changes));
                 let mut histogram = Histogram::default();
                 histogram.count(&changes);
                 let model = ContextModel::from_histogram(&histogram);
@@ -152,7 +152,7 @@ impl Shape {
             }
             None => {
                 let mut changes = Default::default();
-                let sums = scan_absolute(pairs, spread(self.seed), self.dtype().cell_bytes(), &mut changes);
+                let sums = scan_absolute(Portable, pairs, spread(self.seed), self.dtype().cell_bytes(), &mut changes);
                 absolute::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
                 (sums, Profile::Absolute, changes.len(), None)
             }

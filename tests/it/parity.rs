@@ -8,6 +8,7 @@ use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::cell::FloatCell;
 use pulse_format::contextual::ContextualChanges;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};
+use pulse_format::masks::Portable;
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
 use pulse_format::scan::{Fingerprints, Hint, PiecePair, scan_absolute, scan_contextual};
 use pulse_format::{Deflate, FloatFormat, Inflate, fingerprint, with_float_cell};
@@ -77,7 +78,7 @@ fn check_cells<C: FloatCell>(pieces: &Pieces) {
     for hint in hints.into_iter().chain(counted) {
         let mut learned = hint;
         for pass in 0..2 {
-            let found = scan_contextual::<C>(&pairs, SEED, &mut learned, &mut changes);
+            let found = scan_contextual::<C>(Portable, &pairs, SEED, &mut learned, &mut changes);
             assert!(changes == expected && found == sums, "{:?} with {hint:?}, pass {pass}", C::FORMAT);
             learned = learned.merge(hint);
         }
@@ -90,7 +91,7 @@ fn check_cells<C: FloatCell>(pieces: &Pieces) {
             let mut cells = base.clone();
             for (number, run) in cells.chunks_mut(run_cells.saturating_mul(C::BYTES)).enumerate() {
                 let before = number as u64 * (run_cells.saturating_mul(C::BYTES) / 4) as u64;
-                placer.place::<C>(run, tensor, first_word + before);
+                placer.place::<C>(Portable, run, tensor, first_word + before);
             }
             assert!(cells == *target, "{:?} placed in runs of {run_cells}", C::FORMAT);
         }
@@ -109,7 +110,7 @@ fn check_absolute(pairs: &[PiecePair<'_>], sides: &[[Vec<u8>; 2]], width: usize,
         }
     }
     let mut changes = AbsoluteChanges { positions: vec![9], values: vec![1] };
-    assert_eq!(scan_absolute(pairs, SEED, width, &mut changes), sums);
+    assert_eq!(scan_absolute(Portable, pairs, SEED, width, &mut changes), sums);
     assert_eq!(changes, expected);
     let mut placer = AbsolutePlacer::new(&expected, width, SEED);
     for (index, [base, target]) in sides.iter().enumerate() {
@@ -248,7 +249,7 @@ fn hints_of_other_segments() {
             let piece = PiecePair { tensor: place_of(0).0, first_word: place_of(0).1, base: &base, target: &target };
             let mut changes = ContextualChanges::default();
             let before = hint;
-            let found = scan_contextual::<pulse_format::cell::Bf16>(&[piece], SEED, &mut hint, &mut changes);
+            let found = scan_contextual::<pulse_format::cell::Bf16>(Portable, &[piece], SEED, &mut hint, &mut changes);
             assert!(found == sums && changes == expected, "segment {number}, beginning with {first}, under {before:?}");
         }
     }
@@ -261,7 +262,7 @@ fn ranks_that_do_not_exist_are_noticed() {
     let mut other: Vec<u8> = bytes(&pieces[0].0, 2);
     other.truncate(1000);
     let mut placer = ContextualPlacer::new(&changes, SEED);
-    placer.place::<pulse_format::cell::Bf16>(&mut other, 0, 0);
+    placer.place::<pulse_format::cell::Bf16>(Portable, &mut other, 0, 0);
     assert_eq!(placer.finish(), None);
 }
 

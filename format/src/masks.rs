@@ -1,0 +1,168 @@
+//! Bit masks over rows of bytes: the few operations that a compiler's vectoriser does not find in plain loops.
+//!
+//! The kernels take a [`Masks`] and do the same with each. [`Portable`] is the definition; a crate that may use a CPU's own
+//! instructions brings an implementation that proves the CPU has them.
+
+/// Cells that are looked at side by side, a byte each for their class.
+pub type Row = [u8; ROW_CELLS];
+/// Cells in a row.
+pub const ROW_CELLS: usize = 64;
+
+/// Starts where a cache line does, so that no row lies in two.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(crate) struct Aligned<T>(pub(crate) T);
+
+/// Operations on rows. `self` is the proof that this CPU can do them.
+pub trait Masks: Copy {
+    /// Bit `i` is set where byte `i` equals `byte`, which is below 128.
+    fn equal(self, row: &Row, byte: u8) -> u64;
+
+    /// Bit `i` is set where byte `i` is below `limit`, which is at most 128.
+    fn below(self, row: &Row, limit: u8) -> u64;
+
+    /// Bit `i` is set where word `i` is not 0.
+    fn nonzero(self, words: &[u32; 64]) -> u64;
+
+    /// Asks for bytes that will be read soon; changes nothing.
+    #[inline(always)]
+    fn prefetch(self, _bytes: &[u8]) {}
+
+    /// How many bytes of fewer than 256 rows equal `byte`, which is below 128.
+    #[inline(always)]
+    fn count(self, rows: &[Row], byte: u8) -> u32 {
+        rows.iter().map(|row| self.equal(row, byte).count_ones()).sum()
+    }
+
+    /// The place of the set bit that has `rank` set bits below it; 64 if there is none.
+    #[inline(always)]
+    fn select(self, mask: u64, rank: u32) -> u32 {
+        let mut left = mask;
+        for _ in 0..rank.min(64) {
+            left &= left.wrapping_sub(1);
+        }
+        left.trailing_zeros()
+    }
+}
+
+/// Plain Rust, for any CPU.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Portable;
+
+/// Eight bytes of a row as a word, and the constants to work on all of them at once.
+const WORD: usize = 8;
+const LOW_BITS: u64 = u64::MAX / 0xff;
+const HIGH_BITS: u64 = LOW_BITS << 7;
+
+impl Portable {
+    /// The top bits of eight bytes, gathered.
+    #[inline(always)]
+    fn gather(row: &Row, tops: impl Fn(u64) -> u64) -> u64 {
+        // Each top bit is moved to a place of its own in the top byte; no two meet.
+        const TO_TOP_BYTE: u64 = 0x0002_0408_1020_4081;
+        let words = row.as_chunks::<WORD>().0.iter().zip((0..).step_by(WORD));
+        words.fold(0, |mask, (word, place)| {
+            mask | (tops(u64::from_le_bytes(*word)).wrapping_mul(TO_TOP_BYTE) >> 56) << place
+        })
+    }
+}
+
+impl Masks for Portable {
+    #[inline(always)]
+    fn equal(self, row: &Row, byte: u8) -> u64 {
+        let pattern = LOW_BITS * u64::from(byte);
+        // A byte whose top bit differs from the pattern's does not equal it, whatever its low bits.
+        Self::gather(row, |word| {
+            let differing = word ^ pattern;
+            !((differing | HIGH_BITS).wrapping_sub(LOW_BITS) | differing) & HIGH_BITS
+        })
+    }
+
+    #[inline(always)]
+    fn below(self, row: &Row, limit: u8) -> u64 {
+        let limit = LOW_BITS.wrapping_mul(u64::from(limit));
+        Self::gather(row, |word| !((word | HIGH_BITS).wrapping_sub(limit) | word) & HIGH_BITS)
+    }
+
+    #[inline(always)]
+    fn nonzero(self, words: &[u32; 64]) -> u64 {
+        const GROUP: usize = 16;
+        let mut mask = 0;
+        for (group, place) in words.as_chunks::<GROUP>().0.iter().zip((0..).step_by(GROUP)) {
+            if *group != [0; GROUP] {
+                let bits = group.iter().zip(0..).fold(0, |bits, (word, bit)| bits | u64::from(*word != 0) << bit);
+                mask |= bits << place;
+            }
+        }
+        mask
+    }
+
+    #[inline(always)]
+    fn count(self, rows: &[Row], byte: u8) -> u32 {
+        // Callers loop over classes. Without this the compiler compares 32-bit lanes with the loop's counter: 5 times slower.
+        let byte = core::hint::black_box(byte);
+        let mut lanes = [0u8; ROW_CELLS];
+        for row in rows {
+            for (lane, other) in lanes.iter_mut().zip(row) {
+                *lane = lane.wrapping_add(u8::from(*other == byte));
+            }
+        }
+        sum(&lanes)
+    }
+}
+
+#[inline(always)]
+fn sum(lanes: &Row) -> u32 {
+    const PAIRS: u64 = u64::MAX / 0xffff * 0xff;
+    // 16-bit sums of at most 8 * 2 * 255 each, then the four of them by one multiplication.
+    let pairs = |word: &[u8; WORD]| (u64::from_le_bytes(*word) & PAIRS) + (u64::from_le_bytes(*word) >> 8 & PAIRS);
+    let sums: u64 = lanes.as_chunks().0.iter().map(pairs).sum();
+    (sums.wrapping_mul(u64::MAX / 0xffff) >> 48) as u32
+}
+
+/// Holds an implementation to the definition, for the tests of the crates that bring one.
+///
+/// # Panics
+/// If any result differs.
+#[doc(hidden)]
+pub fn check(masks: impl Masks) {
+    let mut x = 1u32;
+    let mut next = || {
+        x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        x >> 16
+    };
+    let mut row: Row = [0; ROW_CELLS];
+    let mut rows = [row; 255];
+    for spread in [1, 2, 5, 32, 128, 256] {
+        for row in &mut rows {
+            row.iter_mut().for_each(|byte| *byte = (next() % spread) as u8);
+        }
+        row.iter_mut().for_each(|byte| *byte = (next() % spread) as u8);
+        let bits = |keep: &dyn Fn(u8) -> bool| row.iter().zip(0..).fold(0u64, |m, (b, i)| m | u64::from(keep(*b)) << i);
+        for byte in 0..=128u8 {
+            assert_eq!(masks.below(&row, byte), bits(&|other| other < byte), "below {byte}");
+            if byte < 128 {
+                assert_eq!(masks.equal(&row, byte), bits(&|other| other == byte), "equal to {byte}");
+                let counted = rows.as_flattened().iter().filter(|other| **other == byte).count();
+                assert_eq!(masks.count(&rows, byte) as usize, counted, "count of {byte}");
+            }
+        }
+        let words = core::array::from_fn(|_| if next() % spread == 0 { 0 } else { 1 << (next() % 32) });
+        let expected = words.iter().zip(0..).fold(0u64, |mask, (word, bit)| mask | u64::from(*word != 0) << bit);
+        assert_eq!(masks.nonzero(&words), expected);
+        let places = (0..64).filter(|bit| expected >> bit & 1 == 1).chain([64, 64]);
+        for (rank, place) in (0..).zip(places) {
+            assert_eq!(masks.select(expected, rank), place);
+        }
+    }
+    assert_eq!(masks.count(&[], 0), 0);
+    assert_eq!(masks.select(u64::MAX, u32::MAX), 64);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn plain_rust_fits_the_definition() {
+        super::check(super::Portable);
+    }
+}
