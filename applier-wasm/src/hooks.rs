@@ -1,0 +1,75 @@
+//! What a receiver asks and tells its caller while it works.
+
+use crate::error::Error;
+
+/// What is being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Reading the patch, decoding it, and checking the base. Nothing is written yet.
+    Verify,
+    /// Writing the changes.
+    Write,
+    /// Checking the target.
+    Confirm,
+}
+
+impl Phase {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verify => "verify",
+            Self::Write => "write",
+            Self::Confirm => "confirm",
+        }
+    }
+}
+
+/// How far a phase has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Which.
+    pub phase: Phase,
+    /// Cells done.
+    pub done: u64,
+    /// Cells in all.
+    pub total: u64,
+}
+
+/// The caller's side of an apply. Every method has a default that does nothing.
+#[expect(async_fn_in_trait, reason = "receivers are driven on one thread, in browsers above all")]
+pub trait Hooks {
+    /// Whether to stop. Asked before every wait; once writing has begun, a stop waits until the weights are whole again.
+    fn cancelled(&self) -> bool {
+        false
+    }
+
+    /// Called as work is done.
+    fn progress(&self, progress: Progress) {
+        let _ = progress;
+    }
+
+    /// Called before the first write: the engine must have submitted what it has recorded, and record nothing until
+    /// [`Hooks::invalidate`].
+    ///
+    /// # Errors
+    /// Whatever keeps the engine from it; the apply then ends with nothing written.
+    async fn quiesce(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Called once the new weights are in place and checked, or the old ones back: what the engine derived from weights
+    /// (caches of keys and values, packed copies) is void.
+    ///
+    /// # Errors
+    /// Whatever keeps the engine from it; the apply then reports it, with the weights whole.
+    async fn invalidate(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// No hooks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}

@@ -1,0 +1,21 @@
+//! Applies Pulse patches where the weights are: in GPU buffers of an engine that is not ours, or in memory.
+//!
+//! A receiver binds its tensors, then applies patch after patch. Each is verified whole, written, and verified again; whatever fails
+//! leaves the old weights, the new ones, or a receiver that says it is poisoned.
+//!
+//! - With a GPU: a [`gpu::Session`] over a [`gpu::Port`].
+//! - Without: a [`cpu::Session`] over memory the caller owns.
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod error;
+mod hooks;
+mod inflate;
+mod patch;
+mod source;
+
+pub use error::Error;
+pub use hooks::{Hooks, NoHooks, Phase, Progress};
+pub use inflate::Zstd;
+pub use patch::Patch;
+pub use source::Source;
