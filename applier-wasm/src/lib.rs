@@ -9,10 +9,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 pub mod bound;
+pub mod cpu;
 mod error;
+pub mod gpu;
 mod hooks;
 mod inflate;
 mod patch;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd;
 mod source;
 
 pub use error::Error;

@@ -1,0 +1,66 @@
+// Fingerprints a piece, and counts its cells per class and block. One workgroup a block.
+@group(0) @binding(2) var<storage, read_write> table: array<u32>;
+@group(0) @binding(4) var<storage, read_write> sums: array<atomic<u32>>;
+
+// Copies, so that fewer invocations meet at one counter.
+const COPIES = 8u;
+var<workgroup> counts: array<atomic<u32>, 256>;
+var<workgroup> sum_a: atomic<u32>;
+var<workgroup> sum_b: atomic<u32>;
+
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let block = flat(group, groups);
+    let words = BLOCK_CELLS / PER_WORD;
+    var a = 0u;
+    var b = 0u;
+    for (var i = lane; i < words; i += 64u) {
+        let word = block * words + i;
+        let first = word * PER_WORD;
+        if first < params.cells {
+            let bits = word_of(word);
+            let index = params.first_word + word;
+            var x = bits ^ (params.salt_a + index * 0x9e3779b1u);
+            x ^= x >> 16u;
+            x *= 0x7feb352du;
+            x ^= x >> 15u;
+            x *= 0x846ca68bu;
+            x ^= x >> 16u;
+            var y = (x ^ (params.salt_b + index * 0x85ebca77u)) * 0xc2b2ae3du;
+            y ^= y >> 15u;
+            a += x;
+            b += y;
+            if params.classes != 0u {
+                for (var k = 0u; k < PER_WORD; k += 1u) {
+                    if first + k < params.cells {
+                        let class = class_of(bits >> (k * CELL_BITS % 32u));
+                        atomicAdd(&counts[lane % COPIES * 32u + class], 1u);
+                    }
+                }
+            }
+        }
+    }
+    atomicAdd(&sum_a, a);
+    atomicAdd(&sum_b, b);
+    workgroupBarrier();
+    // The last row of a two-dimensional dispatch may reach past the piece.
+    if block * BLOCK_CELLS >= params.cells {
+        return;
+    }
+    if lane < 32u && (params.classes >> lane & 1u) == 1u {
+        var count = 0u;
+        for (var copy = 0u; copy < COPIES; copy += 1u) {
+            count += atomicLoad(&counts[copy * 32u + lane]);
+        }
+        let slot = countOneBits(params.classes & ((1u << lane) - 1u));
+        table[params.table + slot * params.blocks + params.first_block + block] = count;
+    }
+    if lane == 0u {
+        atomicAdd(&sums[params.sums], atomicLoad(&sum_a));
+        atomicAdd(&sums[params.sums + 1u], atomicLoad(&sum_b));
+    }
+}

@@ -1,0 +1,235 @@
+//! The kernels in plain Rust: the same names, inputs and results as the WGSL, one workgroup after another. What the GPU is tested
+//! against, and a port of its own for machines without one.
+
+use super::entry::{PLACE_MASK, PLACE_SHIFT, RESOLVED, STEP_MASK};
+use super::{CHANGES_PER_WORKGROUP, Params, Storage};
+use pulse_format::Salt;
+use pulse_format::layout::BLOCK_CELLS;
+
+/// The words of a binding; reads past the end give 0 and writes are dropped, as on a GPU that guards its bounds.
+pub(crate) struct Words<'a>(pub(crate) &'a mut [u32]);
+
+impl Words<'_> {
+    fn get(&self, index: u32) -> u32 {
+        self.0.get(index as usize).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, index: u32, value: u32) {
+        self.0.get_mut(index as usize).into_iter().for_each(|word| *word = value);
+    }
+
+    fn add(&mut self, index: u32, value: u32) {
+        self.set(index, self.get(index).wrapping_add(value));
+    }
+}
+
+/// The weights as a kernel sees them.
+struct Cells<'a> {
+    params: Params,
+    storage: Storage,
+    weights: Words<'a>,
+}
+
+impl Cells<'_> {
+    fn per_word(&self) -> u32 {
+        32 / self.storage.cell_bits()
+    }
+
+    fn element_of(&self, cell: u32) -> u32 {
+        let Params { origin, columns, first_cell, row_step, column_step, .. } = self.params;
+        if columns == 0 {
+            return origin.wrapping_add(cell);
+        }
+        let index = first_cell.wrapping_add(cell);
+        let (row, column) = (index / columns, index % columns);
+        origin.wrapping_add(row.wrapping_mul(row_step)).wrapping_add(column.wrapping_mul(column_step))
+    }
+
+    fn stored(&self, element: u32) -> u32 {
+        match self.storage {
+            Storage::Packed8 | Storage::Packed16 | Storage::Packed32 => {
+                let bits = self.storage.stored_bits();
+                let per_word = 32 / bits;
+                self.weights.get(element / per_word) >> (element % per_word * bits) & (u32::MAX >> (32 - bits))
+            }
+            Storage::Widened => {
+                let word = self.weights.get(element);
+                (word >> 16) ^ (word & 0xffff)
+            }
+        }
+    }
+
+    fn replace(&mut self, element: u32, before: u32, after: u32) {
+        let (index, delta) = match self.storage {
+            Storage::Packed8 | Storage::Packed16 | Storage::Packed32 => {
+                let bits = self.storage.stored_bits();
+                let per_word = 32 / bits;
+                (element / per_word, (before ^ after) << (element % per_word * bits))
+            }
+            Storage::Widened => (element, (before ^ after) << 16),
+        };
+        self.weights.set(index, self.weights.get(index) ^ delta);
+    }
+
+    fn word_of(&self, word: u32) -> u32 {
+        let per_word = self.per_word();
+        (0..per_word).fold(0, |bits, i| {
+            let cell = word * per_word + i;
+            if cell < self.params.cells {
+                bits | self.stored(self.element_of(cell)) << (i * self.storage.cell_bits())
+            } else {
+                bits
+            }
+        })
+    }
+
+    fn class_of(&self, bits: u32) -> u32 {
+        let exponent = bits >> self.params.mantissa_bits & self.params.exponent_mask;
+        exponent.saturating_sub(self.params.first_exponent).min(31)
+    }
+
+    fn words_per_block(&self) -> u32 {
+        BLOCK_CELLS as u32 / self.per_word()
+    }
+}
+
+/// The twin of `survey.wgsl`.
+pub(crate) fn survey(
+    params: Params,
+    storage: Storage,
+    block: u32,
+    weights: Words<'_>,
+    table: &mut Words<'_>,
+    sums: &mut Words<'_>,
+) {
+    let cells = Cells { params, storage, weights };
+    let salt = Salt { a: params.salt_a, b: params.salt_b };
+    let (per_word, words) = (cells.per_word(), cells.words_per_block());
+    let mut counts = [0u32; 32];
+    for word in block * words..(block + 1) * words {
+        if word * per_word >= params.cells {
+            break;
+        }
+        let bits = cells.word_of(word);
+        let fingerprint = salt.word(bits, params.first_word.wrapping_add(word));
+        sums.add(params.sums, fingerprint.a);
+        sums.add(params.sums + 1, fingerprint.b);
+        for k in 0..per_word {
+            if word * per_word + k < params.cells {
+                let class = cells.class_of(bits >> (k * storage.cell_bits()));
+                counts.get_mut(class as usize).into_iter().for_each(|count| *count += 1);
+            }
+        }
+    }
+    if block * BLOCK_CELLS as u32 >= params.cells {
+        return;
+    }
+    let active = (0..32).zip(counts).filter(|(class, _)| params.classes >> class & 1 == 1);
+    for (slot, (_, count)) in (0..).zip(active) {
+        table.set(params.table + slot * params.blocks + params.first_block + block, count);
+    }
+}
+
+/// The twin of `prefix.wgsl`.
+pub(crate) fn prefix(params: Params, slot: u32, table: &mut Words<'_>, sums: &mut Words<'_>) {
+    let row = params.table + slot * params.blocks;
+    let mut before = 0;
+    for index in row..row + params.blocks {
+        let here = table.get(index);
+        table.set(index, before);
+        before += here;
+    }
+    sums.set(params.totals + slot, before);
+}
+
+/// The twin of `resolve.wgsl`.
+pub(crate) fn resolve(
+    params: Params,
+    storage: Storage,
+    index: u32,
+    weights: Words<'_>,
+    table: &Words<'_>,
+    changes: &mut Words<'_>,
+) {
+    let cells = Cells { params, storage, weights };
+    let entry = changes.get(params.changes + index);
+    if index >= params.count || entry & RESOLVED != 0 {
+        return;
+    }
+    let rank = entry >> PLACE_SHIFT;
+    let active = (0..32u32).filter(|class| params.classes >> class & 1 == 1);
+    let begun = (0..).zip(active).filter(|(slot, _)| changes.get(params.starts + slot) <= index);
+    let Some((slot, class)) = begun.last() else { return };
+    let row = params.table + slot * params.blocks;
+    let (mut block, mut past) = (0, params.blocks);
+    while past - block > 1 {
+        let middle = (block + past) / 2;
+        if table.get(row + middle) <= rank { block = middle } else { past = middle }
+    }
+    let words = cells.words_per_block();
+    let per_word = cells.per_word();
+    let Some(first_word) = block.checked_sub(params.first_block).map(|block| block * words) else { return };
+    let mut left = rank - table.get(row + block);
+    for cell in first_word * per_word..params.cells.min((first_word + words) * per_word) {
+        let bits = cells.stored(cells.element_of(cell));
+        if cells.class_of(bits) == class {
+            if left == 0 {
+                let place = params.first_in_segment + cell;
+                changes.set(params.changes + index, RESOLVED | place << PLACE_SHIFT | entry & STEP_MASK);
+                return;
+            }
+            left -= 1;
+        }
+    }
+}
+
+/// The twin of `step.wgsl`.
+pub(crate) fn step(params: Params, storage: Storage, back: bool, index: u32, weights: Words<'_>, changes: &Words<'_>) {
+    let mut cells = Cells { params, storage, weights };
+    let entry = changes.get(params.changes + index);
+    let cell = (entry >> PLACE_SHIFT & PLACE_MASK).wrapping_sub(params.first_in_segment);
+    if index >= params.count || entry & RESOLVED == 0 || cell >= params.cells {
+        return;
+    }
+    let code = match entry & STEP_MASK {
+        STEP_MASK => {
+            let escape = |escape: &u32| changes.get(params.escapes + 2 * escape) <= index;
+            let found = (0..params.escape_count).take_while(escape).last().unwrap_or_default();
+            changes.get(params.escapes + 2 * found + 1)
+        }
+        code => code,
+    };
+    let z = code.wrapping_add(1);
+    let step = (z >> 1) ^ (z & 1).wrapping_neg();
+    let step = if back { step.wrapping_neg() } else { step };
+    let sign = 1u32 << (storage.cell_bits() - 1);
+    let all = sign | (sign - 1);
+    let ordinal = |cell: u32| if cell & sign != 0 { cell ^ all } else { cell ^ sign };
+    let from_ordinal = |place: u32| if place & sign != 0 { place ^ sign } else { place ^ all };
+    let element = cells.element_of(cell);
+    let before = cells.stored(element);
+    cells.replace(element, before, from_ordinal(ordinal(before).wrapping_add(step) & all));
+}
+
+/// The twin of `scatter.wgsl`.
+pub(crate) fn scatter(params: Params, storage: Storage, index: u32, weights: Words<'_>, changes: &mut Words<'_>) {
+    let mut cells = Cells { params, storage, weights };
+    let cell = changes.get(params.changes + index);
+    if index >= params.count || cell >= params.cells {
+        return;
+    }
+    let bits = storage.cell_bits();
+    let word = params.values + index / cells.per_word();
+    let shift = index % cells.per_word() * bits;
+    let values = changes.get(word);
+    let after = values >> shift & (u32::MAX >> (32 - bits));
+    let element = cells.element_of(cell);
+    let before = cells.stored(element);
+    cells.replace(element, before, after);
+    changes.set(word, values ^ (before ^ after) << shift);
+}
+
+/// The invocations of a workgroup that takes a change each.
+pub(crate) fn changes_of(workgroup: u32) -> std::ops::Range<u32> {
+    workgroup * CHANGES_PER_WORKGROUP..(workgroup + 1) * CHANGES_PER_WORKGROUP
+}
