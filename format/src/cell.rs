@@ -116,6 +116,11 @@ impl FloatFormat {
         with_float_cell!(self, C => C::BYTES)
     }
 
+    /// Mantissa bits, mask of the exponent field shifted down, and exponent of class 0: what [`FloatCell::class`] is made of.
+    pub fn class_parameters(self) -> (u32, u32, u32) {
+        with_float_cell!(self, C => (C::MANTISSA_BITS, C::EXPONENT_MASK.into(), C::FIRST_EXPONENT.into()))
+    }
+
     /// See [`FloatCell::class`].
     pub fn class(self, cell: u16) -> u8 {
         with_float_cell!(self, C => C::class(cell))
