@@ -49,6 +49,9 @@ pub trait Hooks {
         let _ = progress;
     }
 
+    /// Called between pieces of work: a place to let others run, where all run on one thread.
+    async fn pause(&self) {}
+
     /// Called before the first write: the engine must have submitted what it has recorded, and record nothing until
     /// [`Hooks::invalidate`].
     ///

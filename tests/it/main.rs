@@ -10,6 +10,7 @@ mod lying;
 mod messages;
 mod must_reject;
 mod parity;
+mod receiver;
 mod regressions;
 mod roundtrip;
 mod support;
