@@ -116,9 +116,13 @@ pub(crate) fn place<B: Clone>(
         first: layout.offset / element_bytes,
         format: tensor.dtype.float_format(),
     };
-    if layout.transposed && placed.range(0, cells as u32, limits).1 > limits.binding_bytes {
-        let most = limits.binding_bytes;
-        return Err(refuse(format!("transposed, it must fit one binding, which this device limits to {most} bytes")));
+    // What one binding cannot cover is cut, down to a block of rows; columns that follow one another cannot be.
+    let least = if layout.transposed { cells as u32 } else { (cells as u32).min(BLOCK_CELLS as u32) };
+    let (needed, most) = (placed.range(0, least, limits).1 + limits.offset_alignment, limits.binding_bytes);
+    if needed > most {
+        return Err(refuse(format!(
+            "laid out so, {needed} bytes must fit one binding, which this device limits to {most}"
+        )));
     }
     Ok(placed)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod binary;
 pub(crate) mod cells;
 pub(crate) mod check;
+pub(crate) mod gpu;
 pub(crate) mod inflate;
 pub(crate) mod memory;
 pub(crate) mod paths;
