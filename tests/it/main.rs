@@ -4,6 +4,7 @@ mod chain;
 mod chopped;
 mod cli;
 mod damage;
+mod gpu_faults;
 mod gpu_session;
 mod header_only;
 mod layering;
