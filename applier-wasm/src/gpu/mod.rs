@@ -1,6 +1,9 @@
 //! Receivers on a GPU: kernels, planned as plain data, run by a port.
 
+pub mod canary;
 mod changes;
+#[cfg(target_arch = "wasm32")]
+pub mod js_port;
 pub mod kernels;
 mod layout;
 mod plan;
@@ -8,9 +11,15 @@ pub mod port;
 mod scratch;
 mod session;
 pub mod twin_port;
+#[cfg(feature = "wgpu")]
+pub mod wgpu_port;
 
+#[cfg(target_arch = "wasm32")]
+pub use js_port::JsPort;
 pub use layout::{Element, Layout};
 pub use port::{DeviceLimits, Port};
 pub use scratch::Counts;
 pub use session::{Applied, Options, Session};
 pub use twin_port::TwinPort;
+#[cfg(feature = "wgpu")]
+pub use wgpu_port::WgpuPort;

@@ -20,6 +20,17 @@ impl DeviceLimits {
     /// What every WebGPU device allows.
     pub const DEFAULT: Self =
         Self { binding_bytes: 128 << 20, buffer_bytes: 256 << 20, offset_alignment: 256, workgroups: 65_535 };
+
+    /// What both allow.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        Self {
+            binding_bytes: self.binding_bytes.min(other.binding_bytes),
+            buffer_bytes: self.buffer_bytes.min(other.buffer_bytes),
+            offset_alignment: self.offset_alignment.max(other.offset_alignment),
+            workgroups: self.workgroups.min(other.workgroups),
+        }
+    }
 }
 
 /// What a buffer of ours is for.
@@ -109,6 +120,15 @@ pub trait Port {
     /// # Errors
     /// As [`Port::read`].
     async fn settle(&self) -> Result<(), Error>;
+}
+
+/// Refuses what is not whole words within a buffer: a device would say so too late, or panic.
+pub(crate) fn check_range(size: u64, offset: u64, bytes: u64) -> Result<(), Error> {
+    let fits = offset.checked_add(bytes).is_some_and(|end| end <= size);
+    if fits && offset.is_multiple_of(4) && bytes.is_multiple_of(4) {
+        return Ok(());
+    }
+    Err(Error::Misuse { what: "a range of a GPU buffer that is not whole words within it".into() })
 }
 
 /// Workgroups as the two dimensions of a dispatch.
