@@ -6,8 +6,16 @@ const LANES = 256u;
 var<workgroup> ends: array<u32, 256>;
 
 @compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let row = params.table + group.x * params.blocks;
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let slot = flat(group, groups);
+    if slot >= countOneBits(params.classes) {
+        return;
+    }
+    let row = params.table + slot * params.blocks;
     let share = (params.blocks + LANES - 1u) / LANES;
     let first = min(lane * share, params.blocks);
     let end = min(first + share, params.blocks);
@@ -33,6 +41,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         before += here;
     }
     if lane == LANES - 1u {
-        sums[params.totals + group.x] = ends[lane];
+        sums[params.totals + slot] = ends[lane];
     }
 }

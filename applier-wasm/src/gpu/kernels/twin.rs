@@ -132,6 +132,9 @@ pub(crate) fn survey(
 
 /// The twin of `prefix.wgsl`.
 pub(crate) fn prefix(params: Params, slot: u32, table: &mut Words<'_>, sums: &mut Words<'_>) {
+    if slot >= params.classes.count_ones() {
+        return;
+    }
     let row = params.table + slot * params.blocks;
     let mut before = 0;
     for index in row..row + params.blocks {
