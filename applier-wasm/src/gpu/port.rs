@@ -122,6 +122,47 @@ pub trait Port {
     async fn settle(&self) -> Result<(), Error>;
 }
 
+/// A session may borrow its port.
+impl<P: Port> Port for &P {
+    type Buffer = P::Buffer;
+
+    fn limits(&self) -> DeviceLimits {
+        (**self).limits()
+    }
+
+    fn size(&self, buffer: &Self::Buffer) -> u64 {
+        (**self).size(buffer)
+    }
+
+    fn usable(&self, buffer: &Self::Buffer) -> bool {
+        (**self).usable(buffer)
+    }
+
+    fn create(&self, label: &'static str, bytes: u64, usage: Usage) -> Result<Self::Buffer, Error> {
+        (**self).create(label, bytes, usage)
+    }
+
+    fn destroy(&self, buffer: &Self::Buffer) {
+        (**self).destroy(buffer);
+    }
+
+    fn write(&self, buffer: &Self::Buffer, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        (**self).write(buffer, offset, bytes)
+    }
+
+    fn submit(&self, commands: &[Command<Self::Buffer>]) -> Result<(), Error> {
+        (**self).submit(commands)
+    }
+
+    async fn read(&self, buffer: &Self::Buffer, offset: u64, bytes: u64) -> Result<Vec<u8>, Error> {
+        (**self).read(buffer, offset, bytes).await
+    }
+
+    async fn settle(&self) -> Result<(), Error> {
+        (**self).settle().await
+    }
+}
+
 /// Refuses what is not whole words within a buffer: a device would say so too late, or panic.
 pub(crate) fn check_range(size: u64, offset: u64, bytes: u64) -> Result<(), Error> {
     let fits = offset.checked_add(bytes).is_some_and(|end| end <= size);
