@@ -19,13 +19,13 @@ fn main(
     }
     let rank = entry >> PLACE_SHIFT;
     // The class whose changes begin last at or before this one.
-    var class = 0u;
+    var wanted = 0u;
     var slot = 0u;
     var slots = 0u;
     for (var other = 0u; other < 32u; other += 1u) {
-        if (params.classes >> other & 1u) == 1u {
+        if ((params.classes >> other) & 1u) == 1u {
             if changes[params.starts + slots] <= index {
-                class = other;
+                wanted = other;
                 slot = slots;
             }
             slots += 1u;
@@ -56,10 +56,10 @@ fn main(
         }
         let bits = word_of(first_word + i);
         for (var k = 0u; k < PER_WORD; k += 1u) {
-            if first + k < params.cells && class_of(bits >> (k * CELL_BITS % 32u)) == class {
+            if first + k < params.cells && class_of(bits >> (k * CELL_BITS % 32u)) == wanted {
                 if left == 0u {
                     let place = params.first_in_segment + first + k;
-                    changes[params.changes + index] = RESOLVED | place << PLACE_SHIFT | (entry & STEP_MASK);
+                    changes[params.changes + index] = RESOLVED | (place << PLACE_SHIFT) | (entry & STEP_MASK);
                     return;
                 }
                 left -= 1u;

@@ -37,8 +37,8 @@ fn main(
             if params.classes != 0u {
                 for (var k = 0u; k < PER_WORD; k += 1u) {
                     if first + k < params.cells {
-                        let class = class_of(bits >> (k * CELL_BITS % 32u));
-                        atomicAdd(&counts[lane % COPIES * 32u + class], 1u);
+                        let exponent_class = class_of(bits >> (k * CELL_BITS % 32u));
+                        atomicAdd(&counts[lane % COPIES * 32u + exponent_class], 1u);
                     }
                 }
             }
@@ -51,7 +51,7 @@ fn main(
     if block * BLOCK_CELLS >= params.cells {
         return;
     }
-    if lane < 32u && (params.classes >> lane & 1u) == 1u {
+    if lane < 32u && ((params.classes >> lane) & 1u) == 1u {
         var count = 0u;
         for (var copy = 0u; copy < COPIES; copy += 1u) {
             count += atomicLoad(&counts[copy * 32u + lane]);
