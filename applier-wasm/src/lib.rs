@@ -14,6 +14,8 @@ mod error;
 pub mod gpu;
 mod hooks;
 mod inflate;
+#[cfg(target_arch = "wasm32")]
+mod js;
 mod patch;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod simd;

@@ -41,6 +41,13 @@ impl<S: Source> Patch<S> {
         &self.header
     }
 
+    /// Says which segments will be read, in this order.
+    pub fn expect(&mut self, segments: impl Iterator<Item = usize>) {
+        let segments = segments.filter_map(|index| self.header.segments.get(index));
+        let ranges: Vec<_> = segments.filter(|segment| segment.bytes > 0).map(Segment::byte_range).collect();
+        self.source.expect(&ranges);
+    }
+
     /// The bytes of segment `index`, their hash checked.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Where a patch's bytes come from.
 
 use crate::error::Error;
+use core::ops::Range;
 
 /// Bytes of one patch, by range.
 ///
@@ -13,7 +14,12 @@ pub trait Source {
     /// [`Error::Source`] if they cannot be had.
     async fn read(&mut self, offset: u64, length: usize) -> Result<Vec<u8>, Error>;
 
-    /// Bytes of the whole patch, where that is known.
+    /// Says which ranges will be read, in order, so that they can be fetched in fewer and larger pieces, and ahead.
+    fn expect(&mut self, ranges: &[Range<u64>]) {
+        let _ = ranges;
+    }
+
+    /// Bytes of the whole patch, where that is known by now.
     fn length(&self) -> Option<u64>;
 }
 

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use crate::process::{cargo, output, program, run};
 use crate::steps::Steps;
-use crate::{fuzz, install, workspace};
+use crate::{fuzz, install, runtimes, workspace};
 
 const WASM: &str = "wasm32-unknown-unknown";
 const I686: &str = "i686-unknown-linux-gnu";
@@ -25,6 +25,8 @@ pub(crate) enum Check {
     Wasm,
     /// The format crate's tests pass where usize has 32 bits
     I686,
+    /// The applier's wasm modules keep to their sizes, and pass its tests in every JavaScript runtime
+    Runtimes,
     /// Every bench runs once, as a test
     Benches,
     /// Every fuzz target runs for some seconds
@@ -52,6 +54,7 @@ impl Check {
             Self::Test => "test",
             Self::Wasm => "wasm",
             Self::I686 => "i686",
+            Self::Runtimes => "runtimes",
             Self::Benches => "benches",
             Self::Fuzz => "fuzz",
             Self::Tree => "tree",
@@ -81,6 +84,7 @@ impl Check {
                 install::multilib()?;
                 run(cargo().args(["test", "--package", "pulse-format", "--target", I686, "--locked"]))
             }
+            Self::Runtimes => runtimes::run_all(),
             Self::Benches => benches(),
             Self::Fuzz => fuzz::run_targets(None, fuzz_seconds),
             Self::Tree => tree(tree_before),

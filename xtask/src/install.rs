@@ -41,7 +41,20 @@ fn links_32_bit() -> Result<bool> {
     Ok(process::succeeds(program("cc").args(["-m32", "-o"]).arg(folder.path().join("probe")).arg(&source)))
 }
 
-fn apt(package: &str) -> Result<()> {
+/// The npm packages of a folder, as its lock file has them.
+pub(crate) fn npm(folder: &Path) -> Result<()> {
+    // npm writes the second when it has installed what the first says.
+    let [lock, installed] = ["package-lock.json", "node_modules/.package-lock.json"].map(|name| folder.join(name));
+    let changed = |path: &Path| fs::metadata(path).and_then(|file| file.modified());
+    if changed(&installed).is_ok_and(|installed| changed(&lock).is_ok_and(|lock| lock <= installed)) {
+        return Ok(());
+    }
+    let message = "npm packages are missing; please install Node.js 20 or newer with npm, and run `npm ci` there";
+    process::run(program("npm").args(["ci", "--no-audit", "--no-fund"]).current_dir(folder)).context(message)
+}
+
+/// A Debian package.
+pub(crate) fn apt(package: &str) -> Result<()> {
     println!("installing the Debian package {package}");
     // Without root, through sudo, if that asks for no password.
     let prefix: &[&str] =

@@ -12,8 +12,10 @@ mod fuzz;
 mod install;
 mod lint;
 mod process;
+mod runtimes;
 mod steps;
 mod test;
+mod wasm;
 mod workspace;
 
 #[derive(Parser)]
@@ -30,6 +32,8 @@ enum Verb {
     Fuzz(fuzz::Args),
     Chain(chain::Args),
     Demo(demo::Args),
+    Wasm(wasm::Args),
+    Runtimes(runtimes::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Chain(args) => chain::run(&args),
         Verb::Demo(args) => demo::run(&args),
+        Verb::Wasm(args) => wasm::run(&args),
+        Verb::Runtimes(args) => runtimes::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

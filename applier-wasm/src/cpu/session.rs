@@ -137,6 +137,7 @@ impl<M: Memory> Session<M> {
         let Self { bound, places, step, poisoned, placer } = self;
         let plan = bound.plan(&header)?;
         let applied = Applied::by(&header, &plan);
+        patch.expect(plan.iter().map(|planned| planned.index));
         placer.for_another_patch();
 
         let mut counter = Counter::new(hooks, Phase::Verify, applied.cells);

@@ -1,0 +1,54 @@
+import { misuse, PulseError } from './errors.js';
+
+/** A file's bytes, where `fetch` does not take file URLs: in Node. */
+async function readFile(url) {
+  // By a name that bundlers do not follow.
+  const name = 'node:fs/promises';
+  const { readFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ name);
+  return readFile(url);
+}
+
+const isNode = () => typeof process === 'object' && !!process.versions?.node && !globalThis.Deno && !globalThis.Bun;
+
+async function load(input, defaultUrl) {
+  if (input instanceof WebAssembly.Module) return input;
+  if (input instanceof ArrayBuffer || ArrayBuffer.isView(input)) return input;
+  if (typeof Response === 'function' && input instanceof Response) return input;
+  if (input !== undefined && typeof input !== 'string' && !(input instanceof URL)) {
+    throw misuse('init takes a URL, a Response, bytes or a WebAssembly.Module');
+  }
+  const url = input ?? defaultUrl();
+  if (isNode() && String(url).startsWith('file:')) return readFile(new URL(url));
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`HTTP status ${response.status}`);
+  return response;
+}
+
+/** One wasm module: `glue` is what wasm-bindgen made, `defaultUrl` says where the module is. */
+export function defineModule(glue, defaultUrl) {
+  let ready = false;
+  let pending;
+
+  async function start(input) {
+    try {
+      await glue.default({ module_or_path: await load(input, defaultUrl) });
+      ready = true;
+    } catch (error) {
+      pending = undefined;
+      if (error instanceof PulseError) throw error;
+      throw new PulseError('init', `the wasm module cannot be loaded: ${error?.message ?? error}`, { cause: error });
+    }
+  }
+
+  return {
+    /** Loads the module once; every later call waits for the first, whatever it is given. */
+    init(input) {
+      pending ??= start(input);
+      return pending;
+    },
+    ready() {
+      if (!ready) throw new PulseError('misuse', 'misuse: await init() first');
+      return glue;
+    },
+  };
+}

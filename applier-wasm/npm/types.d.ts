@@ -1,0 +1,143 @@
+// What every entry of the package offers.
+
+/** An element type, by the name safetensors gives it. */
+export type Dtype =
+  | 'BF16' | 'F16' | 'F8_E4M3' | 'F8_E5M2' | 'F32' | 'F64' | 'BOOL' | 'U8' | 'I8' | 'U16' | 'I16' | 'U32' | 'I32' | 'U64' | 'I64'
+  | 'F4' | 'F6_E2M3' | 'F6_E3M2' | 'F8_E8M0' | 'C64' | 'F8_E4M3FNUZ' | 'F8_E5M2FNUZ';
+
+export interface TensorSpec {
+  dtype: Dtype;
+  /** Outermost dimension first; empty for a scalar. */
+  shape: readonly number[];
+}
+
+/** What a patch may ask for; what is left out has a default that fits any model of today. */
+export interface Limits {
+  /** Bytes of the unpacked header, and of all tensor names. */
+  headerBytes?: number;
+  tensors?: number;
+  models?: number;
+  segments?: number;
+  /** Bytes of one segment. */
+  segmentBytes?: number;
+}
+
+/** Bytes of a patch by range, from wherever the caller has them. */
+export interface CustomSource {
+  /** Bytes of the whole patch, where known. */
+  readonly length?: number;
+  /** `length` bytes from `offset` on; fewer only where the patch ends. What it gives is kept until the apply is over. */
+  read(offset: number, length: number, options: { signal?: AbortSignal }): Promise<ArrayBufferView | ArrayBuffer> | ArrayBufferView | ArrayBuffer;
+}
+
+/**
+ * Where a patch comes from. A string or URL is fetched by ranges, only those that are needed; a server that ignores ranges
+ * gives the whole body.
+ */
+export type PatchSource =
+  | ArrayBufferView | ArrayBuffer | SharedArrayBuffer | Blob | Response | ReadableStream<Uint8Array> | URL | string | CustomSource;
+
+export interface ProgressEvent {
+  /** `verify` writes nothing. */
+  phase: 'verify' | 'write' | 'confirm';
+  /** Cells done. */
+  done: number;
+  /** Cells in all. */
+  total: number;
+}
+
+export interface ApplyOptions {
+  /** Stops it with code `aborted`, as long as nothing is written; after that, the weights become whole first. */
+  signal?: AbortSignal;
+  onProgress?: (event: ProgressEvent) => void;
+  /** Called once before the first write: the engine must not use the weights until `invalidate`. */
+  quiesce?: () => void | Promise<void>;
+  /** Called when the weights are whole again: what was derived from them (key and value caches, packed copies) is void. */
+  invalidate?: () => void | Promise<void>;
+}
+
+export interface Applied {
+  baseStep: number;
+  targetStep: number;
+  /** Changes written, in bound tensors. */
+  changes: number;
+  /** Cells of the bound tensors. */
+  cells: number;
+  /** Bytes of the patch that were needed. */
+  patchBytes: number;
+  /** Of the bound tensors now, with the patch's seed: 16 hexadecimal digits. */
+  fingerprint: string;
+}
+
+/** Await it for the result, or loop over it for events; it runs either way. */
+export interface Apply<T = Applied> extends Promise<T>, AsyncIterable<ProgressEvent> {}
+
+export type ErrorCode =
+  | 'damaged' | 'truncated' | 'unsupported' | 'wrong_base' | 'wrong_target' | 'limit' | 'stale' | 'mismatch' | 'binding' | 'source'
+  | 'aborted' | 'hook' | 'poisoned' | 'misuse' | 'no_adapter' | 'device_lost' | 'out_of_memory' | 'gpu' | 'init' | 'internal';
+
+export interface PatchHeader {
+  runId: string;
+  baseStep: number;
+  targetStep: number;
+  /** Of all its fingerprints. */
+  seed: bigint;
+  patchBytes: number;
+  cells: number;
+  changes: number;
+  baseFingerprint: string;
+  targetFingerprint: string;
+  tensors: { name: string; dtype: Dtype; shape: number[] }[];
+  segments: {
+    profile: 'unchanged' | 'contextual' | 'absolute';
+    cells: number;
+    changes: number;
+    /** Where its bytes begin in the patch. */
+    offset: number;
+    bytes: number;
+    /** Indices into `tensors`. */
+    tensors: number[];
+  }[];
+}
+
+/** What `init` takes: where the wasm module is, or the module itself. */
+export type ModuleSource = URL | string | Response | BufferSource | WebAssembly.Module;
+
+export declare class PulseError extends Error {
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions);
+  readonly code: ErrorCode;
+}
+
+/**
+ * Loads the wasm module, once; later calls wait for the first. Without an argument it is taken from beside this file, which
+ * bundlers understand; workerd needs the module: `import wasm from 'pulse-applier/pulse.wasm'`.
+ */
+export declare function init(module?: ModuleSource): Promise<void>;
+
+/** What a patch says of itself. Reads the header only. */
+export declare function readHeader(source: PatchSource, options?: { limits?: Limits; signal?: AbortSignal }): Promise<PatchHeader>;
+
+/** Tensors in memory that patches are applied to. */
+export declare class CpuSession {
+  /** `step` is the one that the tensors hold; without it, the first patch's base is believed, for its fingerprints are checked. */
+  constructor(options?: { step?: number; limits?: Limits });
+  /**
+   * Binds a tensor to `bytes` from `offset` on, which hold its cells packed, in row-major order, little-endian. They stay the
+   * caller's; tensors must not overlap.
+   */
+  bind(name: string, spec: TensorSpec, bytes: Uint8Array, options?: { offset?: number }): void;
+  /**
+   * Brings the bound tensors to the patch's target. All of it is verified before the first write, and again after it; tensors that
+   * are not bound are skipped.
+   */
+  apply(source: PatchSource, options?: ApplyOptions): Apply;
+  /** Of all bound tensors with a seed of your choice: the answer to a challenge. 16 hexadecimal digits. */
+  fingerprint(seed?: bigint): string;
+  /** The step that the tensors hold, where known. */
+  readonly step: number | undefined;
+  /** Whether a failure left weights that are neither old nor new; load them anew, into a new session. */
+  readonly poisoned: boolean;
+  /** Gives the session's own memory back. */
+  free(): void;
+  [Symbol.dispose](): void;
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask wasm`
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use wasm_bindgen_cli_support::Bindgen;
+
+use crate::process::{cargo, output, program, run as run_command};
+use crate::{install, workspace};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+const PACKAGE: &str = "pulse-applier-wasm";
+const LIBRARY: &str = "pulse_applier_wasm.wasm";
+
+/// Build the npm package's wasm modules into applier-wasm/npm/dist, and hold them to their sizes
+///
+/// Installs, where they are missing, the Rust target wasm32-unknown-unknown (rustup) and the npm packages of
+/// applier-wasm/runtimes, whose wasm-opt is used.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args) -> Result<()> {
+    build_all()
+}
+
+/// A module of the package.
+struct Module {
+    /// Its folder in `dist`.
+    name: &'static str,
+    features: &'static [&'static str],
+    /// What it may take on the wire: bytes of `gzip -9`.
+    most_bytes: u64,
+}
+
+const MODULES: [Module; 2] = [
+    // Decoding, planning, memory, and GPUs through the page's own handles.
+    Module { name: "core", features: &[], most_bytes: 100_000 },
+    // The same and a GPU of our own.
+    Module { name: "wgpu", features: &["wgpu"], most_bytes: 140_000 },
+];
+
+/// Builds every module; fails if one is larger than it may be.
+pub(crate) fn build_all() -> Result<()> {
+    install::rust_target(TARGET)?;
+    install::npm(&runtimes())?;
+    for module in &MODULES {
+        let wasm = module.build()?;
+        let (bytes, packed) = (fs::metadata(&wasm)?.len(), gzip_bytes(&wasm)?);
+        println!("{}: {bytes} bytes, {packed} with gzip -9, at most {}", module.name, module.most_bytes);
+        ensure!(packed <= module.most_bytes, "the wasm module {} has become too large", module.name);
+    }
+    Ok(())
+}
+
+impl Module {
+    /// Compiles, binds and optimises; returns where the module is.
+    fn build(&self) -> Result<PathBuf> {
+        let target = workspace::target_dir().join("wasm").join(self.name);
+        let mut build = cargo();
+        build.args(["build", "--locked", "--lib", "--package", PACKAGE, "--profile", "wasm", "--target", TARGET]);
+        build.args(["--no-default-features", "--features", &self.features.join(",")]).arg("--target-dir").arg(&target);
+        // Every runtime we know has them; whatever the caller's flags say, the module is the same.
+        run_command(build.env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+simd128,+bulk-memory"))?;
+
+        let folder = dist().join(self.name);
+        fs::create_dir_all(&folder)?;
+        let bound = target.join("bound");
+        bind(&target.join(TARGET).join("wasm").join(LIBRARY), &bound)?;
+        fs::copy(bound.join("pulse.js"), folder.join("pulse.js"))?;
+        let wasm = folder.join("pulse.wasm");
+        optimise(&bound.join("pulse_bg.wasm"), &wasm)?;
+        Ok(wasm)
+    }
+}
+
+/// What the tool `wasm-bindgen --target web` does. The wrapper says where the module is.
+fn bind(input: &Path, folder: &Path) -> Result<()> {
+    let mut bindgen = Bindgen::new();
+    bindgen.input_path(input).out_name("pulse").typescript(false).omit_default_module_path(true);
+    bindgen.remove_name_section(true).remove_producers_section(true);
+    bindgen.web(true)?.generate(folder).context("wasm-bindgen")
+}
+
+fn optimise(input: &Path, to: &Path) -> Result<()> {
+    let features =
+        ["simd", "bulk-memory", "bulk-memory-opt", "sign-ext", "mutable-globals", "nontrapping-float-to-int"];
+    let features = [&features[..], &["reference-types", "multivalue"]].concat();
+    let mut command = program("node");
+    command.arg(runtimes().join("node_modules/binaryen/bin/wasm-opt")).arg("-O3");
+    command.args(features.iter().map(|feature| format!("--enable-{feature}")));
+    run_command(command.arg(input).arg("-o").arg(to))
+}
+
+fn gzip_bytes(path: &Path) -> Result<u64> {
+    let script = "process.stdout.write(String(zlib.gzipSync(fs.readFileSync(process.argv[1]), { level: 9 }).length))";
+    output(program("node").args(["-e", script]).arg(path))?.parse().context("node printed no number")
+}
+
+fn runtimes() -> PathBuf {
+    workspace::root().join("applier-wasm/runtimes")
+}
+
+fn dist() -> PathBuf {
+    workspace::root().join("applier-wasm/npm/dist")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They read what the other wrote, and understand only their own version.
+    #[test]
+    fn library_and_tool_have_one_version() {
+        let lock = fs::read_to_string(workspace::root().join("Cargo.lock")).unwrap();
+        let version = |name: &str| {
+            let entry = lock.split(&format!("name = \"{name}\"\nversion = \"")).nth(1).unwrap();
+            entry.split('"').next().unwrap().to_owned()
+        };
+        assert_eq!(version("wasm-bindgen"), version("wasm-bindgen-cli-support"));
+    }
+}
