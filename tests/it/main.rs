@@ -5,6 +5,8 @@ mod chopped;
 mod cli;
 mod damage;
 mod gpu_faults;
+mod gpu_kernels;
+mod gpu_port;
 mod gpu_session;
 mod header_only;
 mod layering;

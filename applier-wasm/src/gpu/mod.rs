@@ -8,6 +8,8 @@ pub mod kernels;
 mod layout;
 mod plan;
 pub mod port;
+#[cfg(feature = "wgpu")]
+mod reply;
 mod scratch;
 mod session;
 pub mod twin_port;

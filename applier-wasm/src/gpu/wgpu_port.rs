@@ -6,13 +6,14 @@
 use super::canary;
 use super::kernels::{Kernel, Slot};
 use super::port::{Binding, Command, DeviceLimits, Port, Usage, check_range, dimensions};
+use super::reply::{Reply, lock};
 use crate::error::Error;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroU64;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 pub use wgpu;
@@ -32,9 +33,9 @@ pub struct WgpuPort {
     device: wgpu::Device,
     queue: wgpu::Queue,
     limits: DeviceLimits,
-    /// Whether nobody else uses the device.
+    /// A buffer that can be mapped as long as the device is there.
     #[cfg(not(target_arch = "wasm32"))]
-    ours: bool,
+    probe: wgpu::Buffer,
     faults: Arc<Faults>,
     pipelines: RefCell<HashMap<Kernel, Pipeline>>,
     scopes: RefCell<Scopes>,
@@ -67,18 +68,17 @@ struct Faults {
     uncaptured: Mutex<Option<Error>>,
 }
 
+/// What a scope has caught.
+type Answer = Pin<Box<dyn Future<Output = Option<wgpu::Error>>>>;
+
 /// Scopes whose answer is still to come; natively there is never one.
 #[derive(Default)]
-struct Scopes(Vec<Pin<Box<dyn Future<Output = Option<wgpu::Error>>>>>);
+struct Scopes(Vec<Answer>);
 
 impl std::fmt::Debug for Scopes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} scopes", self.0.len())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Faults {
@@ -112,7 +112,7 @@ impl WgpuBuffer {
 impl WgpuPort {
     /// Works on a caller's device.
     ///
-    /// Its error and loss handlers stay the caller's. A loss shows here at the next [`Port::read`] or [`Port::settle`].
+    /// Natively its error and loss handlers stay the caller's.
     pub fn adopt(device: wgpu::Device, queue: wgpu::Queue) -> Self {
         let limits = device.limits();
         let limits = DeviceLimits {
@@ -126,11 +126,11 @@ impl WgpuPort {
         #[cfg(target_arch = "wasm32")]
         watch_loss(&device, &faults);
         Self {
+            #[cfg(not(target_arch = "wasm32"))]
+            probe: within_scopes(&device, || staging(&device, 4)).0,
             device,
             queue,
             limits,
-            #[cfg(not(target_arch = "wasm32"))]
-            ours: false,
             faults,
             pipelines: RefCell::default(),
             scopes: RefCell::default(),
@@ -186,7 +186,7 @@ impl WgpuPort {
         self.device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             lock(&faults.uncaptured).get_or_insert(reported(error));
         }));
-        Self { ours: true, ..self }
+        self
     }
 
     /// Keeps to smaller limits than the device's.
@@ -217,6 +217,25 @@ impl WgpuPort {
         self.device.as_webgpu().map(|device| device.clone().into())
     }
 
+    /// Whether a native device is gone, which it would tell at once only the one handler that may be its owner's.
+    #[cfg(not(target_arch = "wasm32"))]
+    fn find_loss(&self) {
+        if lock(&self.faults.lost).is_some() {
+            return;
+        }
+        let refused = Arc::<Reply>::default();
+        let reply = Arc::clone(&refused);
+        let map = || self.probe.map_async(wgpu::MapMode::Read, 0..4, move |mapped| reply.give(mapped.is_ok()));
+        within_scopes(&self.device, map);
+        if refused.given().is_none() {
+            self.probe.unmap();
+            return;
+        }
+        // Our own handler knows the reason.
+        self.poll(wgpu::PollType::Poll);
+        self.faults.lose("destroyed, or out of reach".into());
+    }
+
     /// Lets a native device make its callbacks. wgpu panics where it finds the device lost here; that loss has been recorded.
     #[cfg(not(target_arch = "wasm32"))]
     fn poll(&self, kind: wgpu::PollType) {
@@ -229,9 +248,7 @@ impl WgpuPort {
     /// What has been reported so far.
     fn alive(&self) -> Result<(), Error> {
         #[cfg(not(target_arch = "wasm32"))]
-        if self.ours {
-            self.poll(wgpu::PollType::Poll);
-        }
+        self.find_loss();
         if let Some(message) = lock(&self.faults.lost).clone() {
             return Err(Error::DeviceLost { message });
         }
@@ -240,17 +257,16 @@ impl WgpuPort {
 
     /// Does something; errors that the device knows at once are returned, others are kept for the next wait.
     fn scoped<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        let scopes: Vec<_> = FILTERS.iter().map(|filter| self.device.push_error_scope(*filter)).collect();
-        let mut done = work();
-        for scope in scopes.into_iter().rev() {
-            let mut answer: Pin<Box<dyn Future<Output = Option<wgpu::Error>>>> = Box::pin(scope.pop());
+        let (mut done, answers) = within_scopes(&self.device, work);
+        for mut answer in answers {
             match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => {}
                 Poll::Ready(Some(error)) => done = done.and(Err(reported(error))),
                 Poll::Pending => self.scopes.borrow_mut().0.push(answer),
             }
         }
-        done
+        // A device that was lost meanwhile may have said anything.
+        done.or_else(|error| self.alive().and(Err(error)))
     }
 
     /// The first error among what was kept.
@@ -334,14 +350,7 @@ impl WgpuPort {
     /// A buffer that the host can read; the last one, if it is large enough.
     fn staging(&self, bytes: u64) -> wgpu::Buffer {
         let kept = self.staging.take().filter(|buffer| buffer.size() >= bytes);
-        kept.unwrap_or_else(|| {
-            self.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("pulse read"),
-                size: bytes.max(1024),
-                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
-            })
-        })
+        kept.unwrap_or_else(|| staging(&self.device, bytes.max(1024)))
     }
 
     /// Copies a range, or zeros, to where the host can read it, and waits. Only a lost device fails to map without saying why.
@@ -382,6 +391,18 @@ impl WgpuPort {
     }
 }
 
+fn within_scopes<T>(device: &wgpu::Device, work: impl FnOnce() -> T) -> (T, Vec<Answer>) {
+    let scopes: Vec<_> = FILTERS.iter().map(|filter| device.push_error_scope(*filter)).collect();
+    let done = work();
+    let answers = scopes.into_iter().rev().map(|scope| -> Answer { Box::pin(scope.pop()) }).collect();
+    (done, answers)
+}
+
+fn staging(device: &wgpu::Device, size: u64) -> wgpu::Buffer {
+    let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+    device.create_buffer(&wgpu::BufferDescriptor { label: Some("pulse read"), size, usage, mapped_at_creation: false })
+}
+
 fn watch_loss(device: &wgpu::Device, faults: &Arc<Faults>) {
     let faults = Arc::clone(faults);
     device.set_device_lost_callback(move |reason, message| {
@@ -401,26 +422,6 @@ fn entry(binding: u32, range: &Binding<WgpuBuffer>) -> Result<wgpu::BindGroupEnt
     };
     let buffer = wgpu::BufferBinding { buffer: &range.buffer.0, offset: range.offset, size: Some(size) };
     Ok(wgpu::BindGroupEntry { binding, resource: wgpu::BindingResource::Buffer(buffer) })
-}
-
-/// The answer of a callback; the first counts.
-#[derive(Debug, Default)]
-struct Reply(Mutex<(Option<bool>, Option<Waker>)>);
-
-impl Reply {
-    fn give(&self, mapped: bool) {
-        let mut state = lock(&self.0);
-        state.0.get_or_insert(mapped);
-        if let Some(waker) = state.1.take() {
-            waker.wake();
-        }
-    }
-
-    fn poll(&self, context: &Context<'_>) -> Poll<bool> {
-        let mut state = lock(&self.0);
-        state.1 = Some(context.waker().clone());
-        state.0.map_or(Poll::Pending, Poll::Ready)
-    }
 }
 
 impl Port for WgpuPort {

@@ -1,5 +1,6 @@
 //! What the tests share: checkpoints made up, patches made by hand, every way to apply one, and a count of memory.
 
+pub(crate) mod adapter;
 pub(crate) mod binary;
 pub(crate) mod cells;
 pub(crate) mod check;
