@@ -102,7 +102,7 @@ fn what_a_device_refuses_is_an_error_and_it_goes_on() {
 #[test]
 fn reads_of_all_sizes() {
     let Some(port) = adapter::open() else { return };
-    let bytes: Vec<u8> = (0..8192u32).map(|index| (index * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..8192u32).map(|index| ((index * 7) >> 3) as u8).collect();
     let buffer = port.create("test", 8192, Usage::Storage).unwrap();
     port.write(&buffer, 0, &bytes).unwrap();
     for (offset, length) in [(4, 8), (0, 8192), (16, 1000), (8188, 4), (0, 4096)] {
