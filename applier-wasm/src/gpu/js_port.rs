@@ -304,22 +304,26 @@ impl JsPort {
 
     /// Copies a range, or zeros, to where the host can read it, and waits. Only a lost device fails to map without saying why.
     async fn fetch(&self, source: Option<(&JsBuffer, u64)>, bytes: u64) -> Result<Vec<u8>, Error> {
-        let (staging, mapped) = self.scoped(|| {
-            let kept = self.staging.take().filter(|kept| kept.size >= bytes);
-            let staging =
-                kept.map_or_else(|| self.create_raw("pulse read", bytes.max(1024), MAP_READ | COPY_DST), Ok)?;
+        let kept = self.staging.take().filter(|kept| kept.size >= bytes);
+        let staging = match kept {
+            Some(kept) => kept,
+            None => self.scoped(|| self.create_raw("pulse read", bytes.max(1024), MAP_READ | COPY_DST))?,
+        };
+        let target = &staging.buffer;
+        self.scoped(|| {
             let encoder = self.device.create_command_encoder()?;
-            let target = &staging.buffer;
             match source {
                 Some((from, offset)) => {
                     encoder.copy_buffer_to_buffer(&from.buffer, float(offset), target, 0.0, float(bytes))?;
                 }
                 None => encoder.clear_buffer(target, 0.0, float(bytes))?,
             }
-            self.queue.submit(&Array::of1(&encoder.finish()?))?;
-            let mapped = JsFuture::from(target.map_async(MODE_READ, 0.0, float(bytes))?);
-            Ok((staging, mapped))
+            self.queue.submit(&Array::of1(&encoder.finish()?))
         })?;
+        // Of a lost device some say that its buffers are not valid.
+        let said = self.scopes.borrow().len();
+        let mapped = self.scoped(|| Ok(JsFuture::from(target.map_async(MODE_READ, 0.0, float(bytes))?)))?;
+        self.scopes.borrow_mut().truncate(said);
         let mapped = mapped.await;
         let kept = self.kept_errors().await;
         self.alive()?;

@@ -357,18 +357,20 @@ impl WgpuPort {
     async fn fetch(&self, source: Option<(&WgpuBuffer, u64)>, bytes: u64) -> Result<Vec<u8>, Error> {
         self.alive()?;
         let reply = Arc::<Reply>::default();
-        let staging = self.scoped(|| {
-            let staging = self.staging(bytes);
+        let staging = self.scoped(|| Ok(self.staging(bytes)))?;
+        self.scoped(|| {
             let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
             match source {
                 Some((buffer, offset)) => encoder.copy_buffer_to_buffer(&buffer.0, offset, &staging, 0, bytes),
                 None => encoder.clear_buffer(&staging, 0, Some(bytes)),
             }
             self.queue.submit([encoder.finish()]);
-            let reply = Arc::clone(&reply);
-            staging.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| reply.give(mapped.is_ok()));
-            Ok(staging)
+            Ok(())
         })?;
+        // Of a lost device it may be said that its buffers are not valid.
+        let told = Arc::clone(&reply);
+        let map = || staging.map_async(wgpu::MapMode::Read, 0..bytes, move |mapped| told.give(mapped.is_ok()));
+        within_scopes(&self.device, map);
         #[cfg(not(target_arch = "wasm32"))]
         {
             self.poll(wgpu::PollType::wait_indefinitely());
