@@ -2,6 +2,7 @@
 
 mod cpu;
 mod error;
+mod expand;
 mod header;
 mod hooks;
 mod memory;
