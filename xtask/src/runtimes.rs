@@ -60,6 +60,7 @@ fn run_in(runtimes: &[Runtime]) -> Result<()> {
     install_runtimes()?;
     wasm::build_all()?;
     make_chain()?;
+    units()?;
     for runtime in runtimes {
         let name = runtime.to_possible_value().context("a runtime without a name")?;
         for test in &TESTS {
@@ -71,6 +72,15 @@ fn run_in(runtimes: &[Runtime]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The crate's unit tests as wasm: its vector instructions are held to the definition there.
+fn units() -> Result<()> {
+    let runner = format!("node {}", workspace::root().join("applier-wasm/test/units.mjs").display());
+    let mut test = cargo();
+    test.env("CARGO_ENCODED_RUSTFLAGS", wasm::FLAGS).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
+    test.args(["test", "--locked", "--lib", "--package", "pulse-applier-wasm", "--no-default-features"]);
+    run_command(test.args(["--target", wasm::TARGET]).arg("--target-dir").arg(workspace::target_dir().join("wasm")))
 }
 
 /// What `run.mjs --check` finds missing.

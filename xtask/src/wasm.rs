@@ -9,7 +9,9 @@ use wasm_bindgen_cli_support::Bindgen;
 use crate::process::{cargo, output, program, run as run_command};
 use crate::{install, workspace};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
+/// Every runtime we know has these instructions; whatever the caller's flags say, the module is the same.
+pub(crate) const FLAGS: &str = "-Ctarget-feature=+simd128,+bulk-memory";
 const PACKAGE: &str = "pulse-applier-wasm";
 const LIBRARY: &str = "pulse_applier_wasm.wasm";
 
@@ -60,8 +62,7 @@ impl Module {
         let mut build = cargo();
         build.args(["build", "--locked", "--lib", "--package", PACKAGE, "--profile", "wasm", "--target", TARGET]);
         build.args(["--no-default-features", "--features", &self.features.join(",")]).arg("--target-dir").arg(&target);
-        // Every runtime we know has them; whatever the caller's flags say, the module is the same.
-        run_command(build.env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+simd128,+bulk-memory"))?;
+        run_command(build.env("CARGO_ENCODED_RUSTFLAGS", FLAGS))?;
 
         let folder = dist().join(self.name);
         fs::create_dir_all(&folder)?;
