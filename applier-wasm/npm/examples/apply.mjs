@@ -11,8 +11,9 @@ const tensors = JSON.parse(new TextDecoder().decode(checkpoint.subarray(8, 8 + h
 
 await init();
 const session = new CpuSession({ step: Number(step) });
+delete tensors.__metadata__;
 for (const [name, { dtype, shape, data_offsets: [begin] }] of Object.entries(tensors)) {
-  if (name !== '__metadata__') session.bind(name, { dtype, shape }, checkpoint, { offset: 8 + headerBytes + begin });
+  session.bind(name, { dtype, shape }, checkpoint, { offset: 8 + headerBytes + begin });
 }
 for (const patch of patches) {
   const { targetStep, changes, fingerprint } = await session.apply(await readFile(patch));
