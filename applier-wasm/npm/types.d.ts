@@ -141,3 +141,57 @@ export declare class CpuSession {
   free(): void;
   [Symbol.dispose](): void;
 }
+
+/** Where a tensor is in a `GPUBuffer`, which needs the usages STORAGE, COPY_SRC and COPY_DST. */
+export interface GpuPlace {
+  buffer: GPUBuffer;
+  /** Where the tensor begins, in bytes; a multiple of the element's size. */
+  offset?: number;
+  /** `packed`: cells as in a checkpoint. `f32`: BF16 cells widened to f32, exactly. */
+  layout?: 'packed' | 'f32';
+  /** Columns follow one another instead of rows. */
+  transposed?: boolean;
+  /** From a row (or, transposed, a column) to the next, in elements, where there are gaps between them. */
+  stride?: number;
+}
+
+export interface GpuApplied extends Applied {
+  /** Bytes written to the device: changes and parameters, a few for each change. */
+  uploadedBytes: number;
+  /** Bytes read back: fingerprints and counts, never weights. */
+  readBytes: number;
+  submits: number;
+  dispatches: number;
+  /** Bytes of the session's own buffers. */
+  scratchBytes: number;
+  /** Milliseconds of each phase. */
+  times: { verify: number; write: number; confirm: number };
+}
+
+/** Tensors in GPU buffers of an engine, on a device that may be the engine's too. */
+export declare class GpuSession {
+  /**
+   * Works on `device`, after making it compute something (code `no_adapter` if it does not). `step` is the one that the
+   * buffers hold. `scratchBytes` bounds the session's own buffers, 16 MiB by default; one segment may need more.
+   */
+  static open(device: GPUDevice, options?: { step?: number; limits?: Limits; scratchBytes?: number }): Promise<GpuSession>;
+  private constructor();
+  /** Says where a tensor is. It stays the engine's. */
+  bind(name: string, spec: TensorSpec, place: GpuPlace): void;
+  /**
+   * Brings the bound tensors to the patch's target, in place. The patch and the base are verified before the first write, the target after
+   * it; a wrong result is taken back. Nothing else may write to the buffers between `quiesce` and `invalidate`.
+   */
+  apply(source: PatchSource, options?: ApplyOptions): Apply<GpuApplied>;
+  /** Takes the last patch back, as long as the session's own buffers still hold where it wrote; gives the step then held. */
+  undo(options?: Pick<ApplyOptions, 'quiesce' | 'invalidate'>): Promise<number>;
+  /** Of all bound tensors as they are in the buffers now, with a seed of your choice. 16 hexadecimal digits. */
+  fingerprint(seed?: bigint): Promise<string>;
+  /** The step that the buffers hold, where known. */
+  readonly step: number | undefined;
+  /** Whether a failure left weights that are neither old nor new; load them anew, into a new session. */
+  readonly poisoned: boolean;
+  /** Gives the session's own buffers back. */
+  free(): void;
+  [Symbol.dispose](): void;
+}

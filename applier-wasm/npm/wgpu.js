@@ -2,6 +2,7 @@
 import * as glue from './dist/wgpu/pulse.js';
 import { defineCpuSession } from './lib/cpu.js';
 import { disposable } from './lib/dispose.js';
+import { defineGpuSession } from './lib/gpu.js';
 import { defineReadHeader } from './lib/header.js';
 import { defineModule } from './lib/module.js';
 
@@ -11,4 +12,5 @@ const module = defineModule(glue, () => new URL('./dist/wgpu/pulse.wasm', import
 
 export const init = module.init;
 export const CpuSession = disposable(defineCpuSession(module));
+export const GpuSession = disposable(defineGpuSession(module));
 export const readHeader = defineReadHeader(module);

@@ -42,8 +42,10 @@ struct Test {
     cpu: bool,
 }
 
-const TESTS: [Test; 1] =
-    [Test { module: "applier-wasm/test/cpu.mjs", in_workerd: Some("applier-wasm/test/cpu-workerd.mjs"), cpu: true }];
+const TESTS: [Test; 2] = [
+    Test { module: "applier-wasm/test/cpu.mjs", in_workerd: Some("applier-wasm/test/cpu-workerd.mjs"), cpu: true },
+    Test { module: "applier-wasm/test/gpu.mjs", in_workerd: None, cpu: false },
+];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let only = |runtime: &&Runtime| args.only.is_empty() || args.only.contains(runtime);

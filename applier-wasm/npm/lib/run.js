@@ -110,6 +110,27 @@ export async function runApply(input, { signal, onProgress, quiesce, invalidate 
   }
 }
 
+/** Calls `work(hooks)` of the module for something that reads no patch. */
+export async function runHooks({ quiesce, invalidate }, work) {
+  let cause;
+  const call = (hook) => Promise.resolve(hook?.()).catch((thrown) => {
+    cause = thrown;
+    throw thrown;
+  });
+  const hooks = {
+    cancelled: () => false,
+    progress() {},
+    pause: async () => {},
+    quiesce: async () => call(quiesce),
+    invalidate: async () => call(invalidate),
+  };
+  try {
+    return await work(hooks);
+  } catch (thrown) {
+    throw wrap(thrown, cause);
+  }
+}
+
 /** What the module threw, with what it cannot know: why the caller's side stopped. */
 function explain(thrown, { signal, writing, progressFailed, cause }) {
   const error = wrap(thrown, cause);

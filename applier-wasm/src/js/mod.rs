@@ -3,6 +3,7 @@
 mod cpu;
 mod error;
 mod expand;
+mod gpu;
 mod header;
 mod hooks;
 mod memory;
