@@ -1,7 +1,7 @@
 //! How a buffer of the engine holds a tensor, and which bytes of it a piece needs.
 
 use super::kernels::{Params, Storage};
-use super::port::{Binding, DeviceLimits};
+use super::port::{Binding, DeviceLimits, Port};
 use crate::error::Error;
 use pulse_format::layout::{BLOCK_CELLS, MAX_SEGMENT_CELLS};
 use pulse_format::{Dtype, Salt, Tensor};
@@ -14,6 +14,8 @@ pub enum Element {
     Packed,
     /// An f32 that holds a BF16 cell exactly.
     F32,
+    /// The f16 nearest to a BF16 cell, as [`half::from_bf16`](super::half::from_bf16) has it.
+    F16,
 }
 
 /// How a buffer holds a tensor of any number of dimensions: as rows of its last one.
@@ -35,6 +37,8 @@ pub(crate) struct Placed<B> {
     buffer: B,
     buffer_bytes: u64,
     storage: Storage,
+    /// Its side table's number.
+    side: Option<usize>,
     /// Kernel cells in a cell: 2 for cells of 8 bytes, which are two words.
     split: u32,
     /// Kernel cells of a row; 0 where all cells follow one another.
@@ -50,6 +54,8 @@ pub(crate) struct Placed<B> {
 #[derive(Debug, Clone)]
 pub(crate) struct Window<B> {
     pub(crate) storage: Storage,
+    /// The number of the tensor's side table.
+    pub(crate) side: Option<usize>,
     pub(crate) binding: Binding<B>,
     /// Geometry, format and keys; places in scratch buffers are 0.
     pub(crate) params: Params,
@@ -61,15 +67,18 @@ impl<B> Window<B> {
     }
 }
 
-/// Checks that `layout` can hold `tensor` in a buffer of `buffer_bytes`.
-pub(crate) fn place<B: Clone>(
+/// Checks that `layout` can hold `tensor` in `buffer`, and that kernels can work on it there.
+pub(crate) fn place<P: Port>(
     tensor: &Tensor,
-    buffer: &B,
-    buffer_bytes: u64,
+    buffer: &P::Buffer,
     layout: Layout,
-    limits: &DeviceLimits,
-) -> Result<Placed<B>, Error> {
+    port: &P,
+) -> Result<Placed<P::Buffer>, Error> {
+    let (buffer_bytes, limits) = (port.size(buffer), &port.limits());
     let refuse = |problem: String| Error::Binding { tensor: tensor.name.clone(), problem };
+    if !port.usable(buffer) {
+        return Err(refuse("its buffer lacks one of the usages STORAGE, COPY_SRC, COPY_DST".into()));
+    }
     let cell_bytes = tensor.dtype.cell_bytes() as u32;
     let (storage, split) = match (layout.element, cell_bytes) {
         (Element::Packed, 1) => (Storage::Packed8, 1),
@@ -77,6 +86,7 @@ pub(crate) fn place<B: Clone>(
         (Element::Packed, 4) => (Storage::Packed32, 1),
         (Element::Packed, 8) => (Storage::Packed32, 2),
         (Element::F32, _) if tensor.dtype == Dtype::Bf16 => (Storage::Widened, 1),
+        (Element::F16, _) if tensor.dtype == Dtype::Bf16 => (Storage::Half, 1),
         _ => return Err(refuse(format!("cells of {} are not held so", tensor.dtype.name()))),
     };
     let cells = tensor.cells().map(|cells| cells.get() * u64::from(split)).filter(|cells| *cells < 1 << 32);
@@ -87,7 +97,7 @@ pub(crate) fn place<B: Clone>(
         return Err(refuse(format!("elements of {} have no rows", tensor.dtype.name())));
     }
     let columns = tensor.shape.last().filter(|_| whole).map_or(cells, |columns| columns * u64::from(split));
-    let rows = if columns == 0 { 0 } else { cells / columns };
+    let rows = cells.checked_div(columns).unwrap_or_default();
     let element_bytes = u64::from(storage.stored_bits() / 8);
     if !layout.offset.is_multiple_of(element_bytes) {
         return Err(refuse(format!("its offset is no multiple of {element_bytes}")));
@@ -109,6 +119,7 @@ pub(crate) fn place<B: Clone>(
         buffer: buffer.clone(),
         buffer_bytes,
         storage,
+        side: None,
         split,
         columns: if contiguous { 0 } else { columns as u32 },
         row_step: if layout.transposed { 1 } else { stride as u32 },
@@ -175,7 +186,7 @@ impl<B: Clone> Placed<B> {
             (params.mantissa_bits, params.exponent_mask, params.first_exponent) = format.class_parameters();
         }
         let binding = Binding { buffer: self.buffer.clone(), offset, bytes };
-        Window { storage: self.storage, binding, params }
+        Window { storage: self.storage, side: self.side, binding, params }
     }
 
     /// Offset and length, in bytes, of a binding that covers these kernel cells, at least one.
@@ -208,6 +219,16 @@ impl<B: Clone> Placed<B> {
             first += part;
         }
         Ok(windows)
+    }
+
+    /// With a side table, by its number.
+    pub(crate) fn with_side(self, side: usize) -> Self {
+        Self { side: Some(side), ..self }
+    }
+
+    /// The number of its side table.
+    pub(crate) fn side(&self) -> Option<usize> {
+        self.side
     }
 
     /// Kernel cells in a cell.

@@ -2,16 +2,19 @@
 
 pub mod canary;
 mod changes;
+pub mod half;
 #[cfg(target_arch = "wasm32")]
 pub mod js_port;
 pub mod kernels;
 mod layout;
 mod plan;
 pub mod port;
+mod reading;
 #[cfg(feature = "wgpu")]
 mod reply;
 mod scratch;
 mod session;
+mod side;
 pub mod twin_port;
 #[cfg(feature = "wgpu")]
 pub mod wgpu_port;

@@ -4,6 +4,7 @@ use super::changes::{Absolute, Contextual};
 use super::kernels::{CHANGES_PER_WORKGROUP, Kernel, PARAMS_BYTES, Params, Slot};
 use super::layout::Window;
 use super::port::{Binding, Command};
+use super::side;
 use pulse_format::Fingerprint;
 use pulse_format::layout::CLASSES;
 use std::ops::Range;
@@ -17,6 +18,8 @@ pub(crate) struct PlannedSegment<B> {
     pub(crate) index: usize,
     pub(crate) windows: Vec<Window<B>>,
     pub(crate) work: Work,
+    /// Changes that may give a cell that f16 does not hold exactly.
+    pub(crate) inexact: u32,
     pub(crate) base: Fingerprint,
     pub(crate) target: Fingerprint,
     /// Cells, as the checkpoint counts them.
@@ -36,6 +39,12 @@ pub(crate) enum Work {
 }
 
 impl<B> PlannedSegment<B> {
+    /// Nothing but windows.
+    pub(crate) fn of(windows: Vec<Window<B>>) -> Self {
+        let none = Fingerprint::ZERO;
+        Self { index: 0, windows, work: Work::Unchanged, inexact: 0, base: none, target: none, cells: 0, split: 1 }
+    }
+
     pub(crate) fn blocks(&self) -> u32 {
         self.windows.iter().map(Window::blocks).sum()
     }
@@ -97,6 +106,8 @@ pub(crate) struct Scratch<B> {
     pub(crate) table: Binding<B>,
     pub(crate) changes: Binding<B>,
     pub(crate) sums: Binding<B>,
+    /// Side tables of f16 tensors, by number.
+    pub(crate) sides: Vec<Binding<B>>,
 }
 
 /// The commands of one batch.
@@ -165,7 +176,8 @@ pub(crate) fn batch<B: Clone>(segments: &[PlannedSegment<B>], first: usize, scra
         let results = results_of(number).start as u32;
         let (mut first_block, mut first_in_segment) = (0, 0);
         for (number, window) in segment.windows.iter().enumerate() {
-            let mut params = Params { sums: results, totals: results + 4, ..window.params };
+            let side_mask = window.side.and_then(|side| scratch.sides.get(side)).map_or(0, side::mask);
+            let mut params = Params { sums: results, totals: results + 4, side_mask, ..window.params };
             if let Work::Contextual(part) = &segment.work {
                 params.classes = part.classes;
                 params.table = table;
@@ -187,7 +199,7 @@ pub(crate) fn batch<B: Clone>(segments: &[PlannedSegment<B>], first: usize, scra
             let dispatch = |kernel: Kernel, params: &Binding<B>, workgroups: u32| Command::Dispatch {
                 kernel,
                 params: params.clone(),
-                slots: kernel.slots().iter().map(|slot| (*slot, bind(*slot, window, scratch))).collect(),
+                slots: kernel.slots().iter().filter_map(|slot| Some((*slot, bind(*slot, window, scratch)?))).collect(),
                 workgroups,
             };
             let storage = window.storage;
@@ -225,11 +237,13 @@ fn push_params<B: Clone>(bytes: &mut Vec<u8>, params: Params, scratch: &Scratch<
     Binding { buffer: scratch.params.buffer.clone(), offset, bytes: PARAMS_BYTES }
 }
 
-fn bind<B: Clone>(slot: Slot, window: &Window<B>, scratch: &Scratch<B>) -> Binding<B> {
-    match slot {
-        Slot::Weights => window.binding.clone(),
-        Slot::Table => scratch.table.clone(),
-        Slot::Changes => scratch.changes.clone(),
-        Slot::Sums => scratch.sums.clone(),
-    }
+fn bind<B: Clone>(slot: Slot, window: &Window<B>, scratch: &Scratch<B>) -> Option<Binding<B>> {
+    let binding = match slot {
+        Slot::Weights => &window.binding,
+        Slot::Table => &scratch.table,
+        Slot::Changes => &scratch.changes,
+        Slot::Sums => &scratch.sums,
+        Slot::Side => scratch.sides.get(window.side?)?,
+    };
+    Some(binding.clone())
 }

@@ -2,6 +2,7 @@
 
 use super::plan::{Need, Scratch};
 use super::port::{Binding, Port, Usage};
+use super::side::Side;
 use crate::error::Error;
 use std::cell::Cell;
 
@@ -16,15 +17,18 @@ pub struct Counts {
     pub submits: u64,
     /// Dispatches.
     pub dispatches: u64,
-    /// Bytes of the receiver's own buffers at their largest.
+    /// Bytes of the receiver's own buffers at their largest, side tables aside.
     pub scratch_bytes: u64,
+    /// Bytes of the side tables of f16 tensors.
+    pub side_bytes: u64,
 }
 
-/// Four buffers and their owner.
+/// Four buffers, the side tables, and their owner.
 #[derive(Debug)]
 pub(crate) struct Memory<P: Port> {
     pub(crate) port: P,
     buffers: Option<[P::Buffer; 4]>,
+    pub(crate) sides: Vec<Side<P::Buffer>>,
     /// How often the buffers were made anew: what was in them is gone.
     generation: u64,
     counts: Cell<Counts>,
@@ -35,7 +39,7 @@ const WRITE_BYTES: usize = 1 << 20;
 
 impl<P: Port> Memory<P> {
     pub(crate) fn new(port: P) -> Self {
-        Self { port, buffers: None, generation: 0, counts: Cell::default() }
+        Self { port, buffers: None, sides: Vec::new(), generation: 0, counts: Cell::default() }
     }
 
     /// Buffers of at least these sizes.
@@ -77,6 +81,7 @@ impl<P: Port> Memory<P> {
             table: whole(table, table_bytes),
             changes: whole(changes, changes_bytes),
             sums: whole(sums, sums_bytes),
+            sides: self.sides.iter().map(Side::binding).collect(),
         })
     }
 
@@ -85,7 +90,7 @@ impl<P: Port> Memory<P> {
         self.generation
     }
 
-    /// Frees the buffers.
+    /// Frees the buffers; side tables stay.
     pub(crate) fn free(&mut self) {
         self.buffers.take().into_iter().flatten().for_each(|buffer| self.port.destroy(&buffer));
     }
@@ -123,7 +128,7 @@ impl<P: Port> Memory<P> {
 
     /// The counters, which then begin again.
     pub(crate) fn take_counts(&self) -> Counts {
-        self.counts.take()
+        Counts { side_bytes: self.sides.iter().map(|side| side.binding().bytes).sum(), ..self.counts.take() }
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -136,5 +141,6 @@ impl<P: Port> Memory<P> {
 impl<P: Port> Drop for Memory<P> {
     fn drop(&mut self) {
         self.free();
+        self.sides.drain(..).for_each(|side| self.port.destroy(&side.binding().buffer));
     }
 }

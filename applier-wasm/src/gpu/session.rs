@@ -1,18 +1,17 @@
 //! A receiver on a GPU: binds tensors to buffers, and applies patches to them in place.
 
-use super::changes::{Absolute, Contextual};
-use super::layout::{Layout, Placed, place};
+use super::layout::{Element, Layout, Placed, place};
 use super::plan::{self, BatchCommands, Need, PlannedSegment, Results, Scratch, Work};
 use super::port::{Command, Port};
+use super::reading::{Decoded, Reading};
 use super::scratch::{Counts, Memory};
+use super::side::check_exceptions;
 use crate::bound::Bound;
 use crate::error::Error;
 use crate::hooks::{Hooks, Phase, Progress};
-use crate::inflate::Zstd;
 use crate::patch::Patch;
 use crate::source::Source;
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
-use pulse_format::{Damage, Fingerprint, Header, Limits, Place, Profile, Salt, Tensor, absolute};
+use pulse_format::{Damage, Fingerprint, Header, Limits, Place, Salt, Tensor};
 use std::ops::Range;
 
 /// What a session lets a patch ask for, and what it starts from.
@@ -44,6 +43,8 @@ pub struct Applied {
     pub changes: u64,
     /// Cells that are bound.
     pub cells: u64,
+    /// Bytes of the patch that were needed: its header, and the segments of tensors that are bound.
+    pub patch_bytes: u64,
     /// Of the cells that are bound, with the patch's seed.
     pub fingerprint: Fingerprint,
     /// What it asked of the device.
@@ -105,18 +106,56 @@ impl<P: Port> Session<P> {
         self.poisoned.as_deref()
     }
 
-    /// Says where a tensor is.
+    /// Says where a tensor is, of any element but [`Element::F16`].
     ///
     /// # Errors
     /// [`Error::Binding`] if the buffer cannot hold it so, or kernels could not read it so on this device.
     pub fn bind(&mut self, tensor: Tensor, buffer: &P::Buffer, layout: Layout) -> Result<(), Error> {
-        let port = &self.memory.port;
-        if !port.usable(buffer) {
-            let problem = "its buffer lacks one of the usages STORAGE, COPY_SRC, COPY_DST".into();
+        if layout.element == Element::F16 {
+            let problem = "f16 alone does not tell its cells: bind_f16 takes the exceptions".into();
             return Err(Error::Binding { tensor: tensor.name, problem });
         }
-        let placed = place(&tensor, buffer, port.size(buffer), layout, &port.limits())?;
+        let placed = place(&tensor, buffer, layout, &self.memory.port)?;
         self.bound.bind(tensor, placed)
+    }
+
+    /// Says where a tensor of BF16 cells is that the engine holds as f16, as [`half::convert`](super::half::convert) gives them,
+    /// and which cells f16 does not hold exactly: index within the tensor and BF16, ascending.
+    ///
+    /// The receiver keeps these, and those that patches bring, in a table of its own on the device.
+    ///
+    /// # Errors
+    /// As [`Session::bind`]; those of the device; [`Error::Limit`] if the table does not fit one binding.
+    pub fn bind_f16(
+        &mut self,
+        tensor: Tensor,
+        buffer: &P::Buffer,
+        layout: Layout,
+        exceptions: &[(u32, u16)],
+    ) -> Result<(), Error> {
+        let placed = place(&tensor, buffer, Layout { element: Element::F16, ..layout }, &self.memory.port)?;
+        let cells = tensor.cells().map_or(0, |cells| cells.get());
+        let checked = check_exceptions(exceptions, cells);
+        checked.map_err(|problem| Error::Binding { tensor: tensor.name.clone(), problem })?;
+        let placed = placed.with_side(self.memory.sides.len());
+        self.memory.add_side(exceptions, cells)?;
+        let bound = self.bound.bind(tensor, placed);
+        if bound.is_err() {
+            self.memory.drop_last_side();
+        }
+        bound
+    }
+
+    /// The cells of a tensor that its f16 does not hold exactly, as [`Session::bind_f16`] takes them, read back from the device.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if no tensor of that name is bound as f16; those of the device.
+    pub async fn exceptions(&self, tensor: &str) -> Result<Vec<(u32, u16)>, Error> {
+        self.check_sound()?;
+        let found = self.bound.iter().find(|(bound, _)| bound.name == tensor);
+        let side = found.and_then(|(_, placed)| placed.side());
+        let none = || Error::Misuse { what: format!("no tensor {tensor} is bound as f16") };
+        self.memory.exceptions(side.ok_or_else(none)?).await
     }
 
     /// Applies a patch: verifies all of it and the base, writes, verifies the target.
@@ -134,6 +173,7 @@ impl<P: Port> Session<P> {
             return Err(Error::Stale { base: base_step, target: target_step, held });
         }
         let job = self.read(&mut patch, hooks).await?;
+        self.memory.make_room(&job.segments).await?;
         let scratch = self.memory.scratch(job.need, 4 * plan::result_words(job.segments.len()))?;
         let bases = self.survey(&job, &scratch, hooks).await?;
         stop_if_cancelled(hooks)?;
@@ -154,6 +194,8 @@ impl<P: Port> Session<P> {
             target_step,
             changes: changes.map(|segment| u64::from(segment.changes)).sum(),
             cells: job.segments.iter().map(|segment| u64::from(segment.cells)).sum(),
+            patch_bytes: header.payload_start.get()
+                + job.segments.iter().map(|segment| bytes_of(header, segment.index)).sum::<u64>(),
             fingerprint,
             counts: self.memory.take_counts(),
         };
@@ -200,11 +242,8 @@ impl<P: Port> Session<P> {
         let mut segments = Vec::new();
         for (number, (tensor, placed)) in (0..).zip(self.bound.iter()) {
             let cells = tensor.cells().map_or(0, |cells| cells.get());
-            for window in placed.all_windows(Salt::new(seed, number, 0), cells, &limits)? {
-                let none = Fingerprint::ZERO;
-                let (work, windows) = (Work::Unchanged, vec![window]);
-                segments.push(PlannedSegment { index: 0, windows, work, base: none, target: none, cells: 0, split: 1 });
-            }
+            let windows = placed.all_windows(Salt::new(seed, number, 0), cells, &limits)?;
+            segments.extend(windows.into_iter().map(|window| PlannedSegment::of(vec![window])));
         }
         const AT_ONCE: usize = 1 << 10;
         let mut sum = Fingerprint::ZERO;
@@ -224,6 +263,8 @@ impl<P: Port> Session<P> {
     /// Reads and decodes every segment that is needed, and cuts them into batches.
     async fn read<S: Source>(&self, patch: &mut Patch<S>, hooks: &impl Hooks) -> Result<Job<P::Buffer>, Error> {
         let planned = self.bound.plan(patch.header())?;
+        let indices: Vec<usize> = planned.iter().map(|segment| segment.index).collect();
+        patch.expect(indices.into_iter());
         let total: u64 = planned.iter().map(|segment| cells_of(patch.header(), segment.index)).sum();
         let mut reader = Reading::default();
         let mut job = Job { segments: Vec::new(), batches: Vec::new(), need: Need::default(), words: None };
@@ -234,7 +275,8 @@ impl<P: Port> Session<P> {
             let header = patch.header();
             let mut segment = self.cut(header, planned.index, &planned.pieces)?;
             let before = words.len();
-            segment.work = reader.decode(header, &segment, &payload, &mut words)?;
+            Decoded { work: segment.work, inexact: segment.inexact } =
+                reader.decode(header, &segment, &payload, &mut words)?;
             let alone = (words.len() - before) as u64;
             let with = filling.with(&segment, alone);
             if with.total() > self.options.scratch_bytes && job.segments.len() > first {
@@ -243,13 +285,14 @@ impl<P: Port> Session<P> {
                 filling = Need::default();
                 // Places in a batch count from its start.
                 words.clear();
-                segment.work = reader.decode(header, &segment, &payload, &mut words)?;
+                segment.work = reader.decode(header, &segment, &payload, &mut words)?.work;
             }
             filling = filling.with(&segment, alone);
             job.need = job.need.max(filling);
             done += u64::from(segment.cells);
             job.segments.push(segment);
             hooks.progress(Progress { phase: Phase::Verify, done, total });
+            hooks.pause().await;
         }
         job.batches.push(first..job.segments.len());
         job.words = (job.batches.len() == 1).then_some(words);
@@ -272,7 +315,7 @@ impl<P: Port> Session<P> {
         let (base, target) = segment.map(|segment| (segment.base, segment.target)).unwrap_or_default();
         let cells = segment.map_or(0, |segment| segment.cells);
         let split = pieces.first().map_or(1, |(_, placed)| placed.split());
-        Ok(PlannedSegment { index, windows, work: Work::Unchanged, base, target, cells, split })
+        Ok(PlannedSegment { index, base, target, cells, split, ..PlannedSegment::of(windows) })
     }
 
     /// Checks the base of every segment, and that it has the cells that change. Nothing is written to it.
@@ -432,53 +475,16 @@ impl<P: Port> Session<P> {
     }
 }
 
-/// Decodes segments, one after the other, into memory that is used again.
-#[derive(Default)]
-struct Reading {
-    decoder: ContextualDecoder,
-    contextual: ContextualChanges,
-}
-
-impl Reading {
-    /// Appends the changes of a segment to `words`.
-    fn decode<B: Clone>(
-        &mut self,
-        header: &Header,
-        segment: &PlannedSegment<B>,
-        payload: &[u8],
-        words: &mut Vec<u32>,
-    ) -> Result<Work, Error> {
-        let index = segment.index;
-        let Some(entry) = header.segments.get(index) else { return Ok(Work::Unchanged) };
-        match entry.profile {
-            Profile::Unchanged => Ok(Work::Unchanged),
-            Profile::Contextual { .. } => {
-                self.decoder.decode(header, index, payload, &mut self.contextual)?;
-                Ok(Work::Contextual(Contextual::append(&self.contextual, words)))
-            }
-            Profile::Absolute => {
-                let cell_bytes = header.tensors.get(entry.tensor).map_or(1, |tensor| tensor.dtype.cell_bytes());
-                let changes = absolute::decode(payload, entry.cells, entry.changes, cell_bytes, &Zstd);
-                let changes = changes.map_err(|error| error.in_segment(index))?;
-                let split = segment.split;
-                let mut first = 0;
-                let parts = segment.windows.iter().map(|window| {
-                    let cells = first..first + window.params.cells / split;
-                    first = cells.end;
-                    Absolute::append(&changes, cells, split, window.storage.cell_bits(), words)
-                });
-                Ok(Work::Absolute(parts.collect()))
-            }
-        }
-    }
-}
-
 fn of(results: &[u32], number: usize) -> Results<'_> {
     Results(results.get(plan::results_of(number)).unwrap_or_default())
 }
 
 fn cells_of(header: &Header, index: usize) -> u64 {
     header.segments.get(index).map_or(0, |segment| u64::from(segment.cells))
+}
+
+fn bytes_of(header: &Header, index: usize) -> u64 {
+    header.segments.get(index).map_or(0, |segment| u64::from(segment.bytes))
 }
 
 fn wrong_base<B>(segment: &PlannedSegment<B>, found: Fingerprint) -> Error {

@@ -43,24 +43,26 @@ impl TwinPort {
             found.map(|(_, words)| std::mem::take(words)).unwrap_or_default()
         };
         let (mut weights, mut table) = (find(Slot::Weights), find(Slot::Table));
-        let (mut changes, mut sums) = (find(Slot::Changes), find(Slot::Sums));
+        let (mut changes, mut sums, mut side) = (find(Slot::Changes), find(Slot::Sums), find(Slot::Side));
         for group in 0..workgroups {
-            let cells = Words(&mut weights);
             match kernel {
                 Kernel::Survey(storage) => {
+                    let cells = [Words(&mut weights), Words(&mut side)];
                     twin::survey(params, storage, group, cells, &mut Words(&mut table), &mut Words(&mut sums));
                 }
                 Kernel::Prefix => twin::prefix(params, group, &mut Words(&mut table), &mut Words(&mut sums)),
                 Kernel::Resolve(storage) => twin::changes_of(group).for_each(|index| {
-                    let (cells, table) = (Words(&mut weights), Words(&mut table));
-                    twin::resolve(params, storage, index, cells, &table, &mut Words(&mut changes));
+                    let cells = [Words(&mut weights), Words(&mut side)];
+                    twin::resolve(params, storage, index, cells, &Words(&mut table), &mut Words(&mut changes));
                 }),
                 Kernel::Step(storage) | Kernel::StepBack(storage) => twin::changes_of(group).for_each(|index| {
                     let back = matches!(kernel, Kernel::StepBack(_));
-                    twin::step(params, storage, back, index, Words(&mut weights), &Words(&mut changes));
+                    let cells = [Words(&mut weights), Words(&mut side)];
+                    twin::step(params, storage, back, index, cells, &Words(&mut changes));
                 }),
                 Kernel::Scatter(storage) => twin::changes_of(group).for_each(|index| {
-                    twin::scatter(params, storage, index, Words(&mut weights), &mut Words(&mut changes));
+                    let cells = [Words(&mut weights), Words(&mut side)];
+                    twin::scatter(params, storage, index, cells, &mut Words(&mut changes));
                 }),
             }
         }
@@ -70,6 +72,7 @@ impl TwinPort {
                 Slot::Table => &table,
                 Slot::Changes => &changes,
                 Slot::Sums => &sums,
+                Slot::Side => &side,
             };
             with_words(binding, |words| words.copy_from_slice(from));
         }

@@ -13,17 +13,19 @@ pub enum Storage {
     Packed32,
     /// BF16 in the upper half of an f32.
     Widened,
+    /// BF16 as the nearest f16; the cells that it does not hold exactly are in [`Slot::Side`].
+    Half,
 }
 
 impl Storage {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Packed8, Self::Packed16, Self::Packed32, Self::Widened];
+    pub const ALL: [Self; 5] = [Self::Packed8, Self::Packed16, Self::Packed32, Self::Widened, Self::Half];
 
     /// Bits of a cell as a checkpoint holds it.
     pub fn cell_bits(self) -> u32 {
         match self {
             Self::Packed8 => 8,
-            Self::Packed16 | Self::Widened => 16,
+            Self::Packed16 | Self::Widened | Self::Half => 16,
             Self::Packed32 => 32,
         }
     }
@@ -32,18 +34,22 @@ impl Storage {
     pub fn stored_bits(self) -> u32 {
         match self {
             Self::Packed8 => 8,
-            Self::Packed16 => 16,
+            Self::Packed16 | Self::Half => 16,
             Self::Packed32 | Self::Widened => 32,
         }
     }
 
-    /// How an element is read, and how it is changed.
-    fn sources(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Packed8 | Self::Packed16 | Self::Packed32 => {
-                (include_str!("packed.wgsl"), include_str!("packed_write.wgsl"))
+    /// How elements are read, and, if the kernel `writes`, changed.
+    fn sources(self, writes: bool) -> [&'static str; 2] {
+        match (self, writes) {
+            (Self::Packed8 | Self::Packed16 | Self::Packed32, false) => [include_str!("packed.wgsl"), ""],
+            (Self::Packed8 | Self::Packed16 | Self::Packed32, true) => {
+                [include_str!("packed.wgsl"), include_str!("packed_write.wgsl")]
             }
-            Self::Widened => (include_str!("widened.wgsl"), include_str!("widened_write.wgsl")),
+            (Self::Widened, false) => [include_str!("widened.wgsl"), ""],
+            (Self::Widened, true) => [include_str!("widened.wgsl"), include_str!("widened_write.wgsl")],
+            (Self::Half, false) => [include_str!("half.wgsl"), include_str!("half_read.wgsl")],
+            (Self::Half, true) => [include_str!("half.wgsl"), include_str!("half_write.wgsl")],
         }
     }
 }
@@ -76,6 +82,8 @@ pub enum Slot {
     Changes = 3,
     /// Fingerprints and totals.
     Sums = 4,
+    /// The cells of a tensor that f16 does not hold exactly: see `half.wgsl`. Of [`Storage::Half`] alone.
+    Side = 5,
 }
 
 /// Bytes between the parameters of one dispatch and the next: the alignment every device allows.
@@ -99,9 +107,14 @@ impl Kernel {
     /// The buffers it binds besides its parameters (binding 0).
     pub fn slots(self) -> &'static [Slot] {
         match self {
+            Self::Survey(Storage::Half) => &[Slot::Weights, Slot::Table, Slot::Sums, Slot::Side],
             Self::Survey(_) => &[Slot::Weights, Slot::Table, Slot::Sums],
             Self::Prefix => &[Slot::Table, Slot::Sums],
+            Self::Resolve(Storage::Half) => &[Slot::Weights, Slot::Table, Slot::Changes, Slot::Side],
             Self::Resolve(_) => &[Slot::Weights, Slot::Table, Slot::Changes],
+            Self::Step(Storage::Half) | Self::StepBack(Storage::Half) | Self::Scatter(Storage::Half) => {
+                &[Slot::Weights, Slot::Changes, Slot::Side]
+            }
             Self::Step(_) | Self::StepBack(_) | Self::Scatter(_) => &[Slot::Weights, Slot::Changes],
         }
     }
@@ -116,7 +129,7 @@ impl Kernel {
             Self::Step(storage) | Self::StepBack(storage) => (storage, include_str!("step.wgsl"), true),
             Self::Scatter(storage) => (storage, include_str!("scatter.wgsl"), true),
         };
-        let (read, replace) = storage.sources();
+        let [read, replace] = storage.sources(writes);
         let constants = format!(
             "const CELL_BITS = {}u;\nconst STORED_BITS = {}u;\nconst BACK = {};\n",
             storage.cell_bits(),
@@ -124,7 +137,6 @@ impl Kernel {
             matches!(self, Self::StepBack(_))
         );
         let access = if writes { include_str!("write_access.wgsl") } else { include_str!("read.wgsl") };
-        let replace = if writes { replace } else { "" };
         let entry = include_str!("entry.wgsl");
         [params, &constants, access, read, replace, include_str!("cells.wgsl"), entry, body].join("\n")
     }
@@ -175,6 +187,17 @@ pub(crate) mod entry {
     pub(crate) const RESOLVED: u32 = 1 << 31;
 }
 
+/// The hash table of the cells that f16 does not hold exactly: see `half.wgsl`.
+pub(crate) mod side {
+    pub(crate) const FACTOR: u32 = 0x9e37_79b1;
+
+    /// Where to look first for the pair of a cell (its index within the tensor), in a table of `mask` + 1 pairs.
+    pub(crate) fn first_place(cell: u32, mask: u32) -> u32 {
+        let mixed = cell.wrapping_add(1).wrapping_mul(FACTOR);
+        (mixed ^ (mixed >> 15)) & mask
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +211,22 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_what_the_source_declares() {
+        let kernels = Storage::ALL.into_iter().flat_map(|storage| {
+            let of = [Kernel::Survey, Kernel::Resolve, Kernel::Step, Kernel::StepBack, Kernel::Scatter];
+            of.map(|kernel| kernel(storage))
+        });
+        for kernel in kernels.chain([Kernel::Prefix]) {
+            let source = kernel.source();
+            let declared: Vec<u32> = (1..9).filter(|slot| source.contains(&format!("@binding({slot})"))).collect();
+            let mut slots: Vec<u32> = kernel.slots().iter().map(|slot| *slot as u32).collect();
+            slots.sort();
+            assert_eq!(declared, slots, "{kernel:?}");
+            assert!(slots.len() <= 4);
+        }
+    }
+
+    #[test]
     fn constants_are_alike_in_both_languages() {
         let wgsl = include_str!("entry.wgsl");
         for (name, value) in [
@@ -198,6 +237,8 @@ mod tests {
         ] {
             assert!(wgsl.contains(&format!("const {name} = {value};")), "{name}");
         }
+        let half = include_str!("half.wgsl");
+        assert!(half.contains(&format!("const SIDE_FACTOR = {:#x}u;", side::FACTOR)));
         let cells = pulse_format::layout::BLOCK_CELLS;
         assert!(include_str!("params.wgsl").contains(&format!("const BLOCK_CELLS = {cells}u;")));
     }

@@ -1,5 +1,5 @@
 // Cells as they are in a checkpoint: 32 / STORED_BITS of them in a word.
-fn stored(element: u32) -> u32 {
+fn stored(element: u32, cell: u32) -> u32 {
     let per_word = 32u / STORED_BITS;
     let word = load(element / per_word);
     if STORED_BITS == 32u {

@@ -18,9 +18,8 @@ fn main(
     let word = params.values + index / PER_WORD;
     let shift = index % PER_WORD * CELL_BITS % 32u;
     let after = (atomicLoad(&changes[word]) >> shift) & (0xffffffffu >> (32u - CELL_BITS));
-    let element = element_of(cell);
-    let before = stored(element);
-    replace(element, before, after);
+    let before = cell_at(cell);
+    replace(element_of(cell), params.first_cell + cell, before, after);
     // Values share words as cells do.
     atomicXor(&changes[word], (before ^ after) << shift);
 }

@@ -51,8 +51,8 @@ fn main(
     if BACK {
         step = 0u - step;
     }
-    let element = element_of(cell);
-    let before = stored(element);
+    let before = cell_at(cell);
     let sign = 1u << (CELL_BITS - 1u);
-    replace(element, before, from_ordinal((ordinal(before) + step) & (sign | (sign - 1u))));
+    let after = from_ordinal((ordinal(before) + step) & (sign | (sign - 1u)));
+    replace(element_of(cell), params.first_cell + cell, before, after);
 }

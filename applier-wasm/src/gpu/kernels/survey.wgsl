@@ -1,4 +1,4 @@
-// Fingerprints a piece, and counts its cells per class and block. One workgroup a block.
+// Fingerprints a piece (wrongly, where an element is unsound), and counts its cells per class and block. One workgroup a block.
 @group(0) @binding(2) var<storage, read_write> table: array<u32>;
 @group(0) @binding(4) var<storage, read_write> sums: array<atomic<u32>>;
 
@@ -44,8 +44,9 @@ fn main(
             }
         }
     }
-    atomicAdd(&sum_a, a);
-    atomicAdd(&sum_b, b);
+    // What is unsound must not look like the cell that it was rounded from.
+    atomicAdd(&sum_a, a + unsound);
+    atomicAdd(&sum_b, b + unsound);
     workgroupBarrier();
     // The last row of a two-dimensional dispatch may reach past the piece.
     if block * BLOCK_CELLS >= params.cells {

@@ -2,9 +2,12 @@
 //! against, and a port of its own for machines without one.
 
 use super::entry::{PLACE_MASK, PLACE_SHIFT, RESOLVED, STEP_MASK};
+use super::side::first_place;
 use super::{CHANGES_PER_WORKGROUP, Params, Storage};
+use crate::gpu::half;
 use pulse_format::Salt;
 use pulse_format::layout::BLOCK_CELLS;
+use std::cell::Cell;
 
 /// The words of a binding; reads past the end give 0 and writes are dropped, as on a GPU that guards its bounds.
 pub(crate) struct Words<'a>(pub(crate) &'a mut [u32]);
@@ -28,9 +31,16 @@ struct Cells<'a> {
     params: Params,
     storage: Storage,
     weights: Words<'a>,
+    side: Words<'a>,
+    /// How many elements were read that hold what no cell gives.
+    unsound: Cell<u32>,
 }
 
-impl Cells<'_> {
+impl<'a> Cells<'a> {
+    fn new(params: Params, storage: Storage, weights: Words<'a>, side: Words<'a>) -> Self {
+        Self { params, storage, weights, side, unsound: Cell::default() }
+    }
+
     fn per_word(&self) -> u32 {
         32 / self.storage.cell_bits()
     }
@@ -45,7 +55,8 @@ impl Cells<'_> {
         origin.wrapping_add(row.wrapping_mul(row_step)).wrapping_add(column.wrapping_mul(column_step))
     }
 
-    fn stored(&self, element: u32) -> u32 {
+    fn cell_at(&self, cell: u32) -> u32 {
+        let element = self.element_of(cell);
         match self.storage {
             Storage::Packed8 | Storage::Packed16 | Storage::Packed32 => {
                 let bits = self.storage.stored_bits();
@@ -54,12 +65,44 @@ impl Cells<'_> {
             }
             Storage::Widened => {
                 let word = self.weights.get(element);
-                (word >> 16) ^ (word & 0xffff)
+                self.count_unsound(word & 0xffff != 0);
+                word >> 16
+            }
+            Storage::Half => {
+                let half = (self.weights.get(element / 2) >> (element % 2 * 16)) as u16;
+                let place =
+                    if half::may_be_rounded(half) { self.place_of(self.params.first_cell + cell) } else { None };
+                let side = place.map_or(0, |place| self.side.get(place + 1) as u16);
+                let (bits, sound) = match side {
+                    0 => half::truncated(half),
+                    bits => (bits, half::from_bf16(bits).0 == half),
+                };
+                self.count_unsound(!sound);
+                bits.into()
             }
         }
     }
 
-    fn replace(&mut self, element: u32, before: u32, after: u32) {
+    fn count_unsound(&self, unsound: bool) {
+        self.unsound.set(self.unsound.get() + u32::from(unsound));
+    }
+
+    /// Where the pair of a cell (its index within the tensor) is in the side table, or the free place that ends the search.
+    fn place_of(&self, cell: u32) -> Option<u32> {
+        let mask = self.params.side_mask;
+        let mut place = first_place(cell, mask);
+        for _ in 0..=mask {
+            let key = self.side.get(2 * place);
+            if key == cell + 1 || key == 0 {
+                return Some(2 * place);
+            }
+            place = (place + 1) & mask;
+        }
+        None
+    }
+
+    fn replace(&mut self, cell: u32, before: u32, after: u32) {
+        let element = self.element_of(cell);
         let (index, delta) = match self.storage {
             Storage::Packed8 | Storage::Packed16 | Storage::Packed32 => {
                 let bits = self.storage.stored_bits();
@@ -67,19 +110,38 @@ impl Cells<'_> {
                 (element / per_word, (before ^ after) << (element % per_word * bits))
             }
             Storage::Widened => (element, (before ^ after) << 16),
+            Storage::Half => {
+                let [(old, _), (new, exact)] = [before, after].map(|bits| half::from_bf16(bits as u16));
+                let cell = self.params.first_cell + cell;
+                if !exact {
+                    self.keep(cell, after);
+                } else if half::may_be_rounded(old) || half::may_be_rounded(new) {
+                    self.forget(cell);
+                }
+                (element / 2, u32::from(old ^ new) << (element % 2 * 16))
+            }
         };
         self.weights.set(index, self.weights.get(index) ^ delta);
+    }
+
+    fn keep(&mut self, cell: u32, bits: u32) {
+        if let Some(at) = self.place_of(cell) {
+            self.side.set(at, cell + 1);
+            self.side.set(at + 1, bits);
+        }
+    }
+
+    fn forget(&mut self, cell: u32) {
+        if let Some(at) = self.place_of(cell) {
+            self.side.set(at + 1, 0);
+        }
     }
 
     fn word_of(&self, word: u32) -> u32 {
         let per_word = self.per_word();
         (0..per_word).fold(0, |bits, i| {
             let cell = word * per_word + i;
-            if cell < self.params.cells {
-                bits | self.stored(self.element_of(cell)) << (i * self.storage.cell_bits())
-            } else {
-                bits
-            }
+            if cell < self.params.cells { bits | self.cell_at(cell) << (i * self.storage.cell_bits()) } else { bits }
         })
     }
 
@@ -98,11 +160,11 @@ pub(crate) fn survey(
     params: Params,
     storage: Storage,
     block: u32,
-    weights: Words<'_>,
+    [weights, side]: [Words<'_>; 2],
     table: &mut Words<'_>,
     sums: &mut Words<'_>,
 ) {
-    let cells = Cells { params, storage, weights };
+    let cells = Cells::new(params, storage, weights, side);
     let salt = Salt { a: params.salt_a, b: params.salt_b };
     let (per_word, words) = (cells.per_word(), cells.words_per_block());
     let mut counts = [0u32; 32];
@@ -121,6 +183,9 @@ pub(crate) fn survey(
             }
         }
     }
+    // What is unsound must not look like the cell that it was rounded from.
+    sums.add(params.sums, cells.unsound.get());
+    sums.add(params.sums + 1, cells.unsound.get());
     if block * BLOCK_CELLS as u32 >= params.cells {
         return;
     }
@@ -150,11 +215,11 @@ pub(crate) fn resolve(
     params: Params,
     storage: Storage,
     index: u32,
-    weights: Words<'_>,
+    [weights, side]: [Words<'_>; 2],
     table: &Words<'_>,
     changes: &mut Words<'_>,
 ) {
-    let cells = Cells { params, storage, weights };
+    let cells = Cells::new(params, storage, weights, side);
     let entry = changes.get(params.changes + index);
     if index >= params.count || entry & RESOLVED != 0 {
         return;
@@ -174,8 +239,7 @@ pub(crate) fn resolve(
     let Some(first_word) = block.checked_sub(params.first_block).map(|block| block * words) else { return };
     let mut left = rank - table.get(row + block);
     for cell in first_word * per_word..params.cells.min((first_word + words) * per_word) {
-        let bits = cells.stored(cells.element_of(cell));
-        if cells.class_of(bits) == class {
+        if cells.class_of(cells.cell_at(cell)) == class {
             if left == 0 {
                 let place = params.first_in_segment + cell;
                 changes.set(params.changes + index, RESOLVED | place << PLACE_SHIFT | entry & STEP_MASK);
@@ -187,8 +251,15 @@ pub(crate) fn resolve(
 }
 
 /// The twin of `step.wgsl`.
-pub(crate) fn step(params: Params, storage: Storage, back: bool, index: u32, weights: Words<'_>, changes: &Words<'_>) {
-    let mut cells = Cells { params, storage, weights };
+pub(crate) fn step(
+    params: Params,
+    storage: Storage,
+    back: bool,
+    index: u32,
+    [weights, side]: [Words<'_>; 2],
+    changes: &Words<'_>,
+) {
+    let mut cells = Cells::new(params, storage, weights, side);
     let entry = changes.get(params.changes + index);
     let cell = (entry >> PLACE_SHIFT & PLACE_MASK).wrapping_sub(params.first_in_segment);
     if index >= params.count || entry & RESOLVED == 0 || cell >= params.cells {
@@ -196,9 +267,12 @@ pub(crate) fn step(params: Params, storage: Storage, back: bool, index: u32, wei
     }
     let code = match entry & STEP_MASK {
         STEP_MASK => {
-            let escape = |escape: &u32| changes.get(params.escapes + 2 * escape) <= index;
-            let found = (0..params.escape_count).take_while(escape).last().unwrap_or_default();
-            changes.get(params.escapes + 2 * found + 1)
+            let (mut first, mut past) = (0, params.escape_count);
+            while past > first + 1 {
+                let middle = (first + past) / 2;
+                if changes.get(params.escapes + 2 * middle) <= index { first = middle } else { past = middle }
+            }
+            changes.get(params.escapes + 2 * first + 1)
         }
         code => code,
     };
@@ -209,14 +283,19 @@ pub(crate) fn step(params: Params, storage: Storage, back: bool, index: u32, wei
     let all = sign | (sign - 1);
     let ordinal = |cell: u32| if cell & sign != 0 { cell ^ all } else { cell ^ sign };
     let from_ordinal = |place: u32| if place & sign != 0 { place ^ sign } else { place ^ all };
-    let element = cells.element_of(cell);
-    let before = cells.stored(element);
-    cells.replace(element, before, from_ordinal(ordinal(before).wrapping_add(step) & all));
+    let before = cells.cell_at(cell);
+    cells.replace(cell, before, from_ordinal(ordinal(before).wrapping_add(step) & all));
 }
 
 /// The twin of `scatter.wgsl`.
-pub(crate) fn scatter(params: Params, storage: Storage, index: u32, weights: Words<'_>, changes: &mut Words<'_>) {
-    let mut cells = Cells { params, storage, weights };
+pub(crate) fn scatter(
+    params: Params,
+    storage: Storage,
+    index: u32,
+    [weights, side]: [Words<'_>; 2],
+    changes: &mut Words<'_>,
+) {
+    let mut cells = Cells::new(params, storage, weights, side);
     let cell = changes.get(params.changes + index);
     if index >= params.count || cell >= params.cells {
         return;
@@ -226,9 +305,8 @@ pub(crate) fn scatter(params: Params, storage: Storage, index: u32, weights: Wor
     let shift = index % cells.per_word() * bits;
     let values = changes.get(word);
     let after = values >> shift & (u32::MAX >> (32 - bits));
-    let element = cells.element_of(cell);
-    let before = cells.stored(element);
-    cells.replace(element, before, after);
+    let before = cells.cell_at(cell);
+    cells.replace(cell, before, after);
     changes.set(word, values ^ (before ^ after) << shift);
 }
 
