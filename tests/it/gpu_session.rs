@@ -1,8 +1,8 @@
 //! Patches applied in buffers: every layout, profile and dtype, small devices, and whatever can go wrong on the way.
 
 use crate::support::cells::{Pair, TestTensor};
-use crate::support::gpu::{Bound, TestPort, entry};
-use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout, Options, TwinPort};
+use crate::support::gpu::{Bound, TestPort, entry, on_every_port};
+use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout, Options};
 use pulse_applier_wasm::{Error, Hooks, NoHooks};
 use pulse_encoder::{EncodeOptions, ProfileChoice};
 use pulse_format::Dtype;
@@ -12,9 +12,9 @@ const SMALL: DeviceLimits = DeviceLimits { binding_bytes: 16 << 10, workgroups: 
 
 fn layouts() -> Vec<Layout> {
     let plain = Layout::default();
-    let wide = Layout { element: Element::F32, ..plain };
     let mut layouts = Vec::new();
-    for layout in [plain, wide] {
+    for element in [Element::Packed, Element::F32, Element::F16] {
+        let layout = Layout { element, ..plain };
         layouts.push(layout);
         layouts.push(Layout { offset: 4 * 77, ..layout });
         layouts.push(Layout { stride: Some(131), offset: 512, ..layout });
@@ -22,6 +22,7 @@ fn layouts() -> Vec<Layout> {
         layouts.push(Layout { transposed: true, stride: Some(133), offset: 12, ..layout });
     }
     layouts.push(Layout { offset: 2, ..plain });
+    layouts.push(Layout { offset: 2, element: Element::F16, ..plain });
     layouts
 }
 
@@ -37,9 +38,9 @@ fn every_layout<P: TestPort>() {
             for segment_cells in [1024, 1 << 22] {
                 let options = EncodeOptions { profile, segment_cells, seed: 3, ..EncodeOptions::default() };
                 let patch = pair.encode(&options);
-                // A transposed tensor must fit one binding.
-                let small =
-                    DeviceLimits { binding_bytes: SMALL.binding_bytes << (2 * u8::from(layout.transposed)), ..SMALL };
+                // A transposed tensor must fit one binding, and so must a side table.
+                let whole = layout.transposed || layout.element == Element::F16;
+                let small = DeviceLimits { binding_bytes: SMALL.binding_bytes << (2 * u8::from(whole)), ..SMALL };
                 for (limits, scratch_bytes) in
                     [(DeviceLimits::DEFAULT, 16 << 20), (small, 16 << 20), (DeviceLimits::DEFAULT, 1 << 13)]
                 {
@@ -76,6 +77,20 @@ fn mixed<P: TestPort>() -> (Vec<u8>, Bound<P>) {
     let patch = pair.encode(&Pair::mixed_options());
     let options = Options { step: Some(0), ..Options::default() };
     (patch, Bound::new(&pair, &Layout::default(), P::open(DeviceLimits::DEFAULT), options))
+}
+
+fn an_f32_that_is_no_bf16_is_found_out<P: TestPort>() {
+    let pair = Pair::new([TestTensor::weights("w", &[31, 70], 12, 1)]);
+    let layout = Layout { element: Element::F32, ..Layout::default() };
+    for profile in [ProfileChoice::Contextual, ProfileChoice::Absolute] {
+        let patch = pair.encode(&EncodeOptions { profile, ..EncodeOptions::default() });
+        let mut bound = Bound::new(&pair, &layout, P::open(DeviceLimits::DEFAULT), Options::default());
+        bound.flip(0, 400, 1);
+        let error = pollster::block_on(bound.session.apply(patch.as_slice(), &NoHooks)).unwrap_err();
+        assert_eq!((error.code(), bound.session.poisoned()), ("wrong_base", None));
+        bound.flip(0, 400, 1);
+        assert!(bound.holds_base());
+    }
 }
 
 fn undo_and_challenge<P: TestPort>() {
@@ -204,15 +219,7 @@ fn impossible_bindings_are_refused<P: TestPort>() {
     assert!(again.to_string().contains("bound already"), "{again}");
 }
 
-macro_rules! on_every_port {
-    ($($test:ident)+) => {
-        mod twin {
-            $(#[test] fn $test() { super::$test::<super::TwinPort>(); })+
-        }
-    };
-}
-
 on_every_port! {
     every_layout every_dtype undo_and_challenge refusals_write_nothing stops_leave_the_old_weights
-    impossible_bindings_are_refused absolute_goes_twice
+    impossible_bindings_are_refused absolute_goes_twice an_f32_that_is_no_bf16_is_found_out
 }

@@ -4,6 +4,7 @@ mod chain;
 mod chopped;
 mod cli;
 mod damage;
+mod gpu_f16;
 mod gpu_faults;
 mod gpu_kernels;
 mod gpu_port;
