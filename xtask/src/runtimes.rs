@@ -33,18 +33,43 @@ enum Runtime {
     Chromium,
 }
 
-/// A module that every runtime runs.
+/// A module that runtimes run.
 struct Test {
     module: &'static str,
-    /// Where it has another name in workerd, which imports wasm statically; none if it needs a GPU, which workerd lacks.
+    /// Where it runs, workerd aside.
+    only: &'static [Runtime],
+    /// What workerd runs, which imports wasm statically; none if it needs a GPU, which workerd lacks.
     in_workerd: Option<&'static str>,
     /// Without a GPU.
     cpu: bool,
 }
 
-const TESTS: [Test; 2] = [
-    Test { module: "applier-wasm/test/cpu.mjs", in_workerd: Some("applier-wasm/test/cpu-workerd.mjs"), cpu: true },
-    Test { module: "applier-wasm/test/gpu.mjs", in_workerd: None, cpu: false },
+impl Test {
+    fn module_in(&self, runtime: Runtime) -> Option<&'static str> {
+        match runtime {
+            Runtime::Workerd => self.in_workerd,
+            _ => self.only.contains(&runtime).then_some(self.module),
+        }
+    }
+}
+
+const WITH_GPU: &[Runtime] = &[Runtime::Node, Runtime::Bun, Runtime::Deno, Runtime::Chromium];
+
+const TESTS: [Test; 3] = [
+    Test {
+        module: "applier-wasm/test/cpu.mjs",
+        only: WITH_GPU,
+        in_workerd: Some("applier-wasm/test/cpu-workerd.mjs"),
+        cpu: true,
+    },
+    Test { module: "applier-wasm/test/gpu.mjs", only: WITH_GPU, in_workerd: None, cpu: false },
+    // Where onnxruntime-web opens a device.
+    Test {
+        module: "applier-wasm/test/engine.mjs",
+        only: &[Runtime::Deno, Runtime::Chromium],
+        in_workerd: None,
+        cpu: false,
+    },
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -66,8 +91,7 @@ fn run_in(runtimes: &[Runtime]) -> Result<()> {
     for runtime in runtimes {
         let name = runtime.to_possible_value().context("a runtime without a name")?;
         for test in &TESTS {
-            let module = if *runtime == Runtime::Workerd { test.in_workerd } else { Some(test.module) };
-            let Some(module) = module else { continue };
+            let Some(module) = test.module_in(*runtime) else { continue };
             let mut node = program("node");
             node.arg("applier-wasm/runtimes/run.mjs").args(["--runtime", name.get_name(), "--timeout", "300"]);
             run_command(node.args(test.cpu.then_some("--cpu")).arg(module))?;
