@@ -21,7 +21,9 @@ export function drive(url, screenshot) {
     await press(page, 'challenge');
     await page.mouse.move(0, 0);
     if (screenshot) await takeScreenshots(page, screenshot);
-    return { ...(await read(page)), refusal, undone, problems };
+    const report = await read(page);
+    const widened = report.receiver?.kind === 'gpu' ? await tryWidened(page) : null;
+    return { ...report, refusal, undone, widened, problems };
   }).then(judge);
 }
 
@@ -65,6 +67,17 @@ async function tryUndo(page) {
   return back === before - 1 && (await count()) === before;
 }
 
+/** The whole chain once more, on weights held as f32. */
+async function tryWidened(page) {
+  await page.selectOption('select[name=layout]', 'f32');
+  await press(page, 'load');
+  await press(page, 'start');
+  const undone = await tryUndo(page);
+  await press(page, 'challenge');
+  const { status, failure, receiver, steps, challenge } = await read(page);
+  return { status, failure, layout: receiver?.layout, steps, undone, challenge };
+}
+
 function read(page) {
   return page.evaluate(() => {
     const { status, failure, chain, receiver, device, noGpu, records, challenge } = globalThis.pulseDemo.state();
@@ -82,20 +95,25 @@ function read(page) {
       challenge: challenge ?? null,
       steps: records.map((record) => ({
         ...record,
-        identical: record.fingerprint === record.expected && record.held === record.expected && record.bitsEqual === true,
+        identical: record.fingerprint === record.expected && record.bitsEqual === true,
       })),
     };
   });
 }
 
 function judge(report) {
-  const { steps, patches, status, challenge, undone, refusal, problems } = report;
-  const reached = status === 'finished' && steps.length === patches && patches > 0;
-  const bitIdentical =
-    reached &&
+  const { patches, widened, refusal, problems } = report;
+  const reached = ({ status, steps, undone, challenge }) =>
+    status === 'finished' &&
+    steps.length === patches &&
+    patches > 0 &&
     steps.every(({ identical }) => identical) &&
-    challenge?.answer === challenge?.expected &&
     undone !== false &&
+    challenge !== null &&
+    challenge.answer === challenge.expected;
+  const bitIdentical =
+    reached(report) &&
+    (widened === null || (widened.layout === 'f32' && reached(widened))) &&
     refusal.code === 'damaged' &&
     refusal.stepsApplied === 0 &&
     problems.length === 0;
@@ -127,26 +145,43 @@ const COLUMNS = [
   ['write ms', 9, ({ times }) => times.write.toFixed(1)],
   ['confirm ms', 11, ({ times }) => times.confirm?.toFixed(1) ?? '-'],
   ['submits', 8, ({ submits }) => submits ?? '-'],
+  ['dispatches', 11, ({ dispatches }) => dispatches ?? '-'],
   ['uploaded', 9, ({ uploadedBytes }) => uploadedBytes ?? '-'],
-  ['fingerprint', 17, ({ held }) => held],
+  ['read back', 10, ({ readBytes }) => readBytes ?? '-'],
+  ['scratch', 9, ({ scratchBytes }) => scratchBytes ?? '-'],
+  ['fingerprint', 18, ({ fingerprint }) => fingerprint],
   ['bits', 10, ({ identical }) => (identical ? 'identical' : 'DIFFER')],
 ];
 
-/** The report for people. */
-export function print(report) {
-  const { receiver, adapter, noGpu, steps, failure, challenge, undone, refusal, problems } = report;
-  const where = receiver?.kind === 'gpu' ? `GPU buffers (${receiver.layout}) on ${adapter}` : `the page's memory (${noGpu ?? 'as chosen'})`;
-  console.log(`\nIn Chromium, in ${where}`);
+function printSteps(steps) {
   console.log(COLUMNS.map(([title, width]) => title.padStart(width)).join(''));
   for (const step of steps) console.log(COLUMNS.map(([, width, value]) => String(value(step)).padStart(width)).join(''));
-  console.log(`a damaged patch: ${refusal.code ?? 'NOT refused'}, ${refusal.stepsApplied} steps applied`);
+}
+
+function printTries({ undone, challenge }) {
   if (undone !== null) console.log(`undo and redo of the last step: ${undone ? 'yes' : 'NO'}`);
-  if (challenge) {
-    const { seed, answer, expected } = challenge;
-    console.log(`challenge ${seed}: ${answer}, the CPU says ${expected}: ${answer === expected ? 'equal' : 'DIFFERENT'}`);
+  if (!challenge) return;
+  const { seed, step, answer, expected } = challenge;
+  const verdict = answer === expected ? 'equal' : 'DIFFERENT';
+  console.log(`challenge ${seed} on step ${step}: ${answer}, the CPU says ${expected}: ${verdict}`);
+}
+
+/** The report for people. */
+export function print(report) {
+  const { receiver, adapter, noGpu, steps, failure, widened, refusal, problems } = report;
+  const where = receiver?.kind === 'gpu' ? `GPU buffers (${receiver.layout}) on ${adapter}` : `the page's memory (${noGpu ?? 'as chosen'})`;
+  console.log(`\nIn Chromium, in ${where}`);
+  printSteps(steps);
+  console.log(`a damaged patch: ${refusal.code ?? 'NOT refused'}, ${refusal.stepsApplied} steps applied`);
+  printTries(report);
+  if (widened) {
+    console.log(`\nThe chain once more, in GPU buffers (${widened.layout})`);
+    printSteps(widened.steps);
+    printTries(widened);
   }
-  if (failure) console.log(`stopped: ${failure.code}: ${failure.message}`);
+  for (const { code, message } of [failure, widened?.failure].filter(Boolean)) console.log(`stopped: ${code}: ${message}`);
   for (const problem of problems) console.log(`the page reported: ${problem}`);
   if (noGpu) console.log('FAILED: the weights were not in GPU buffers; --cpu says that none are wanted');
-  console.log(report.bitIdentical ? `all ${steps.length} steps bit-identical` : 'NOT bit-identical');
+  const layouts = widened ? ', packed and as f32' : '';
+  console.log(report.bitIdentical ? `all ${steps.length} steps bit-identical${layouts}` : 'NOT bit-identical');
 }

@@ -46,7 +46,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 export function describeFailure(error: unknown): Failure {
   const named = typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string';
   const code = named ? String(error.code) : 'unexpected';
-  const message = error instanceof Error ? error.message : String(error);
+  // The code is shown beside it.
+  const message = (error instanceof Error ? error.message : String(error)).replace(`${code}: `, '');
   const advice = ADVICE[code] ?? 'Start over; if it happens again, this is a defect of the page.';
   return { code, message, advice, retry: RETRY.has(code) };
 }

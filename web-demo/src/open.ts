@@ -1,7 +1,7 @@
 import type { Chain } from './chain.js';
 import { CpuReceiver } from './receiver/cpu.js';
 import { openDevice, type OpenDevice } from './receiver/device.js';
-import { GpuReceiver, GpuSession } from './receiver/gpu.js';
+import { GpuReceiver } from './receiver/gpu.js';
 import type { Opened } from './runner.js';
 import type { Settings } from './state.js';
 
@@ -9,14 +9,10 @@ const NEVER = new Promise<string>(() => {});
 
 /** A GPU receiver where there is a GPU and nobody asked for less; else one on the CPU, and why. */
 export async function openReceiver(chain: Chain, settings: Settings): Promise<Opened> {
-  const found = settings.cpuOnly ? undefined : await findDevice();
+  const found = settings.cpuOnly ? undefined : await openDevice();
   if (typeof found === 'object') return openOnGpu(found, chain, settings);
   const receiver = CpuReceiver.open(chain.tensors, chain.manifest.baseStep);
   return { receiver, device: undefined, noGpu: found, lost: NEVER };
-}
-
-async function findDevice(): Promise<OpenDevice | string> {
-  return GpuSession ? openDevice() : 'This build of the receiver has no GPU session.';
 }
 
 async function openOnGpu({ device, info }: OpenDevice, chain: Chain, settings: Settings): Promise<Opened> {

@@ -79,7 +79,7 @@ export class Runner {
     return this.once(async () => {
       const [record, chain, receiver] = [this.state.records.at(-1), this.state.chain, this.receiver];
       if (!record || !chain || !receiver || !this.state.undoable) return;
-      await receiver.undo();
+      if (!(await receiver.undo())) return this.update({ undoable: false, undoRefused: true });
       const records = this.state.records.slice(0, -1);
       this.update({ records, undoable: false, undone: this.state.undone + 1, challenge: undefined });
       if ((await this.compareBits(chain, receiver, records.length)) === false)
@@ -96,6 +96,7 @@ export class Runner {
       const asked = performance.now();
       const answer = await this.receiver.fingerprint(seed);
       const answerMs = performance.now() - asked;
+      this.update({ undoable: false });
       const expected = await fingerprintOnCpu(chain, await this.receiver.readBack(), seed);
       const step = stepAt(chain, records.length);
       const shown = seed.toString(16).padStart(16, '0');
@@ -110,7 +111,7 @@ export class Runner {
     if (!chain || !entry || !this.receiver) return;
     const record = await this.applyPatch(chain, this.receiver, entry, signal);
     signal.throwIfAborted();
-    this.update({ records: [...this.state.records, record], undoable: this.receiver.canUndo, challenge: undefined });
+    this.update({ records: [...this.state.records, record], undoable: this.receiver.canUndo, undoRefused: false, challenge: undefined });
     if (!isIdentical(record))
       throw new DemoError('not_identical', `step ${record.targetStep} is not bit for bit the target`);
   }
@@ -128,9 +129,8 @@ export class Runner {
     const onProgress = (progress: State['progress']) => this.update({ progress });
     const applied = await receiver.apply(patch, { signal, onProgress });
     this.update({ progress: undefined });
-    const held = await receiver.fingerprint(header.seed);
     const bitsEqual = await this.compareBits(chain, receiver, this.state.records.length + 1);
-    return { ...applied, file: entry.file, fetchMs, expected: header.targetFingerprint, held, bitsEqual };
+    return { ...applied, file: entry.file, fetchMs, expected: header.targetFingerprint, bitsEqual };
   }
 
   private async compareBits(chain: Chain, receiver: Receiver, position: number): Promise<Equality> {
@@ -186,6 +186,7 @@ function blank(): Omit<State, 'settings'> {
     progress: undefined,
     undoable: false,
     undone: 0,
+    undoRefused: false,
     challenge: undefined,
     failure: undefined,
   };

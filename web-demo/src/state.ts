@@ -12,9 +12,8 @@ export type Equality = boolean | undefined;
 export interface StepRecord extends Applied {
   file: string;
   fetchMs: number;
-  /** By the patch's header, and what the receiver answered afterwards. */
+  /** The fingerprint by the patch's header. */
   expected: string;
-  held: string;
   bitsEqual: Equality;
 }
 
@@ -48,13 +47,15 @@ export interface State {
   /** Whether the last step can be taken back now. */
   undoable: boolean;
   undone: number;
+  /** Whether the receiver could not take the last step back. */
+  undoRefused: boolean;
   challenge: Challenge | undefined;
   failure: Failure | undefined;
 }
 
 /** Both checks of a step: the fingerprint always, the bits where the manifest names them. */
-export function isIdentical({ fingerprint, held, expected, bitsEqual }: StepRecord): boolean {
-  return fingerprint === expected && held === expected && bitsEqual !== false;
+export function isIdentical({ fingerprint, expected, bitsEqual }: StepRecord): boolean {
+  return fingerprint === expected && bitsEqual !== false;
 }
 
 /** Whether another step can be taken: there is one, and nothing that happened stands in its way. */

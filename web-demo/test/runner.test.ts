@@ -25,6 +25,7 @@ class Adder implements Receiver {
   readonly canUndo = true;
   held = 0;
   slip = false;
+  forgetful = false;
   freed = false;
 
   async apply(patch: Uint8Array) {
@@ -32,13 +33,15 @@ class Adder implements Receiver {
     if (baseStep !== this.held) throw Object.assign(new Error('not its base'), { code: 'stale' });
     this.held += 1;
     const times = { verify: 1, write: 1, confirm: 1 };
-    const figures = { uploadedBytes: 8, readBytes: 8, submits: 3, dispatches: 9, times, stall: 1 };
+    const figures = { uploadedBytes: 8, readBytes: 8, submits: 3, dispatches: 9, scratchBytes: 64, times, stall: 1 };
     const fingerprint = String(this.held);
     return { baseStep, targetStep: this.held, changes: 2, cells: 2, fingerprint, patchBytes: 2, ...figures };
   }
 
   async undo() {
+    if (this.forgetful) return false;
     this.held -= 1;
+    return true;
   }
 
   async fingerprint() {
@@ -95,7 +98,7 @@ describe('Runner', () => {
     const { runner, state } = await loaded();
     await runner.start();
     expect(state.status).toBe('finished');
-    expect(state.records.map(({ targetStep, bitsEqual, held }) => [targetStep, bitsEqual, held])).toEqual([
+    expect(state.records.map(({ targetStep, bitsEqual, fingerprint }) => [targetStep, bitsEqual, fingerprint])).toEqual([
       [1, true, '1'],
       [2, true, '2'],
       [3, true, '3'],
@@ -119,6 +122,16 @@ describe('Runner', () => {
     expect([receiver.held, state.records.length, state.undone]).toEqual([1, 1, 1]);
     await runner.start();
     expect(state.status).toBe('finished');
+  });
+
+  it('keeps a step that the receiver cannot take back', async () => {
+    const { runner, receiver, state } = await loaded();
+    await runner.step();
+    receiver.forgetful = true;
+    await runner.undo();
+    expect([state.status, state.records.length, state.undone, state.undoRefused]).toEqual(['ready', 1, 0, true]);
+    await runner.step();
+    expect([state.records.length, state.undoable, state.undoRefused]).toEqual([2, true, false]);
   });
 
   it('refuses a damaged patch, and goes on when it is fetched again', async () => {

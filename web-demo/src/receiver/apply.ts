@@ -1,34 +1,16 @@
-import type { Applied, ApplyOptions, Phase, Progress } from './receiver.js';
+import type * as pulse from 'pulse-applier';
 
-/** What the two kinds of session have in common. On the CPU there are no figures of the GPU, and no times. */
-export interface Session {
-  apply(source: Uint8Array, options: SessionOptions): Run;
-}
+import type { Applied, ApplyOptions } from './receiver.js';
 
-export interface SessionOptions {
-  signal: AbortSignal;
-  quiesce(): void;
-  invalidate(): void;
-}
-
-type Run = AsyncIterable<Progress> & PromiseLike<Result>;
-
-interface Result {
-  baseStep: number;
-  targetStep: number;
-  changes: number;
-  cells: number;
-  fingerprint: string;
-  patchBytes: number;
-  uploadedBytes?: number;
-  readBytes?: number;
-  submits?: number;
-  dispatches?: number;
-  times?: Record<Phase, number>;
-}
+/** On the CPU there are no figures of the GPU, and no times. */
+type Result = pulse.Applied & Partial<pulse.GpuApplied>;
 
 /** Applies a patch, reports its progress, and times how long an engine would have to hold still. */
-export async function applyTimed(session: Session, patch: Uint8Array, options: ApplyOptions): Promise<Applied> {
+export async function applyTimed(
+  session: pulse.CpuSession | pulse.GpuSession,
+  patch: Uint8Array,
+  options: ApplyOptions,
+): Promise<Applied> {
   const begun = performance.now();
   let quiesced = begun;
   let invalidated = begun;
@@ -38,9 +20,10 @@ export async function applyTimed(session: Session, patch: Uint8Array, options: A
     invalidate: () => void (invalidated = performance.now()),
   });
   for await (const progress of run) options.onProgress(progress);
-  const { uploadedBytes, readBytes, submits, dispatches, times, ...applied } = await run;
+  const result: Result = await run;
+  const { uploadedBytes, readBytes, submits, dispatches, scratchBytes, times, ...applied } = result;
   const stall = invalidated - quiesced;
   // What writes on the CPU also checks, run by run.
   const measured = times ?? { verify: quiesced - begun, write: stall, confirm: undefined };
-  return { ...applied, uploadedBytes, readBytes, submits, dispatches, times: measured, stall };
+  return { ...applied, uploadedBytes, readBytes, submits, dispatches, scratchBytes, times: measured, stall };
 }

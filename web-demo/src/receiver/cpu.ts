@@ -30,8 +30,9 @@ export class CpuReceiver implements Receiver {
     return applyTimed(this.session, patch, options);
   }
 
-  undo(): Promise<void> {
-    return Promise.reject(new Error('the CPU receiver keeps nothing to undo with'));
+  /** It keeps nothing to undo with. */
+  undo(): Promise<boolean> {
+    return Promise.resolve(false);
   }
 
   async fingerprint(seed: bigint): Promise<string> {

@@ -1,23 +1,9 @@
-import * as pulse from 'pulse-applier';
+import { GpuSession, PulseError } from 'pulse-applier';
 
 import type { CheckpointTensor } from '../safetensors.js';
-import { applyTimed, type Session } from './apply.js';
+import { applyTimed } from './apply.js';
 import { bufferBytes, layOut, takeOut } from './cells.js';
 import { described, type Applied, type ApplyOptions, type Layout, type Receiver } from './receiver.js';
-
-interface GpuSession extends Session {
-  bind(name: string, spec: pulse.TensorSpec, place: { buffer: GPUBuffer; layout: Layout }): void;
-  undo(): Promise<void>;
-  fingerprint(seed: bigint): Promise<string>;
-  free(): void;
-}
-
-interface GpuSessionType {
-  open(device: GPUDevice, options: { step: number }): Promise<GpuSession>;
-}
-
-/** Undefined where the package was built without. */
-export const GpuSession = (pulse as { GpuSession?: GpuSessionType }).GpuSession;
 
 /** Weights in buffers of the page's device. */
 export class GpuReceiver implements Receiver {
@@ -32,7 +18,6 @@ export class GpuReceiver implements Receiver {
   ) {}
 
   static async open(device: GPUDevice, tensors: readonly CheckpointTensor[], step: number, layout: Layout) {
-    if (!GpuSession) throw new Error('the package has no GPU session');
     const session = await GpuSession.open(device, { step });
     const bound: { cells: number; buffer: GPUBuffer }[] = [];
     const receiver = new GpuReceiver(device, session, bound, layout);
@@ -53,8 +38,14 @@ export class GpuReceiver implements Receiver {
     return applyTimed(this.session, patch, options);
   }
 
-  undo(): Promise<void> {
-    return this.session.undo();
+  async undo(): Promise<boolean> {
+    try {
+      await this.session.undo();
+      return true;
+    } catch (error) {
+      if (error instanceof PulseError && error.code === 'misuse') return false;
+      throw error;
+    }
   }
 
   fingerprint(seed: bigint): Promise<string> {

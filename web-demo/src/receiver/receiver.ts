@@ -22,6 +22,8 @@ export interface Applied {
   readBytes: number | undefined;
   submits: number | undefined;
   dispatches: number | undefined;
+  /** Of the session's own buffers. */
+  scratchBytes: number | undefined;
   times: { verify: number; write: number; confirm: number | undefined };
   /** From quiesce to invalidate: how long an engine would have to hold still. */
   stall: number;
@@ -38,8 +40,9 @@ export interface Receiver {
   /** Whether the last step can be taken back in place. */
   readonly canUndo: boolean;
   apply(patch: Uint8Array, options: ApplyOptions): Promise<Applied>;
-  undo(): Promise<void>;
-  /** 16 hexadecimal digits. */
+  /** Whether it could be: the session may have needed the room in which it kept where it wrote. */
+  undo(): Promise<boolean>;
+  /** 16 hexadecimal digits. Takes that room: the last step cannot be taken back after it. */
   fingerprint(seed: bigint): Promise<string>;
   /** The tensors' cells as BF16, in the order in which they were loaded. For the page's own checks; no step needs it. */
   readBack(): Promise<Uint8Array[]>;

@@ -23,13 +23,13 @@ function digits(text: string): HTMLElement {
 
 function fingerprint({ records }: State): HTMLElement[] {
   const last = records.at(-1);
-  if (!last) return [check('open', 'Fingerprint', 'Asked of the receiver after every step, and compared with the patch’s header.')];
-  const equal = last.held === last.expected;
+  if (!last) return [check('open', 'Fingerprint', 'Taken of the result by every step itself, and compared with the patch’s header.')];
+  const equal = last.fingerprint === last.expected;
   return [
     check(
       equal ? 'good' : 'bad',
       equal ? `Fingerprint of step ${last.targetStep} is the header’s` : `Fingerprint of step ${last.targetStep} is wrong`,
-      digits(last.held),
+      digits(last.fingerprint),
       equal ? ' held and expected' : ' held, ',
       ...(equal ? [] : [digits(last.expected), ' expected']),
     ),
@@ -73,9 +73,10 @@ function challenge({ challenge }: State): HTMLElement[] {
   ];
 }
 
-function undo({ undone, records, chain }: State): HTMLElement[] {
+function undo({ undone, undoRefused, records, chain }: State): HTMLElement[] {
+  if (undoRefused) return [check('open', 'Not undone', 'The receiver no longer knows where the last step wrote. The step is still held.')];
   if (undone === 0 || !chain) return [];
   const times = undone === 1 ? 'once' : `${undone} times`;
-  const held = `Holding step ${stepAt(chain, records.length)}.`;
-  return [check('good', 'Undone', `In place, ${times}, and the weights read back were those of the step before. ${held}`)];
+  const held = `Held now: step ${stepAt(chain, records.length)}.`;
+  return [check('good', `Undone ${times}, in place`, `The weights read back were those of the step before. ${held}`)];
 }

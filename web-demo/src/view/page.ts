@@ -41,7 +41,7 @@ function drawFacts({ status, chain, device, receiver, settings }: State): void {
   }
   if (receiver?.kind === 'gpu' && device) {
     const buffers = receiver.layout === 'packed' ? 'BF16, two in a word' : 'f32, one in a word';
-    const driver = device.software ? 'a software driver' : device.details || 'WebGPU';
+    const driver = device.software ? 'a software driver, slower than any GPU' : device.details || 'WebGPU';
     facts.push(fact('GPU', device.name, `${driver} · ${buffers} · bindings up to ${bytes(device.limits.binding)}`));
   } else if (receiver) {
     facts.push(fact('CPU', 'WebAssembly', 'BF16 in the page’s memory'));
@@ -109,7 +109,7 @@ function describeStatus({ status, chain, records, progress }: State): string {
   }
 }
 
-function drawProgress({ chain, records, progress }: State): void {
+function drawProgress({ status, chain, records, progress }: State): void {
   const all = chain?.manifest.patches.length ?? 0;
   const bar = byId('bar');
   const reached = PHASES.indexOf(progress?.phase ?? 'verify');
@@ -119,7 +119,7 @@ function drawProgress({ chain, records, progress }: State): void {
   bar.setAttribute('aria-valuemax', String(all));
   bar.setAttribute('aria-valuenow', String(records.length));
   const items = PHASES.map((phase, index) => {
-    const done = !progress ? 0 : index < reached ? 1 : index === reached ? share : 0;
+    const done = !progress ? Number(status === 'finished') : index < reached ? 1 : index === reached ? share : 0;
     return element('li', { class: phase, style: `--done: ${done}`, 'data-now': String(progress?.phase === phase) }, phase);
   });
   byId('phases').replaceChildren(...items, element('li', { class: 'count' }, `${records.length} of ${all} steps`));
@@ -131,6 +131,7 @@ function drawTiles(records: readonly StepRecord[]): void {
   const dense = sum(denseBytes);
   const changes = sum((record) => record.changes);
   const uploaded = sum(({ uploadedBytes }) => uploadedBytes ?? 0);
+  const scratch = Math.max(0, ...records.map(({ scratchBytes }) => scratchBytes ?? 0));
   const times = records.map(({ times }) => times.verify + times.write + (times.confirm ?? 0)).sort((one, other) => one - other);
   const median = times[Math.floor(times.length / 2)];
   const known = records.length > 0;
@@ -140,6 +141,7 @@ function drawTiles(records: readonly StepRecord[]): void {
     fact('Density', percent(changes, sum(({ cells }) => cells)), `${whole(changes)} changes`),
     fact('Cost', ratio(patches, changes, 3), 'bytes a change'),
     fact('Time', median === undefined ? '–' : milliseconds(median), 'a step, median'),
+    fact('GPU memory', scratch > 0 ? bytes(scratch) : '–', 'besides the weights'),
     fact('Uploaded', uploaded > 0 ? bytes(uploaded) : '–', uploaded > 0 ? `${ratio(uploaded, changes, 2)} bytes a change` : 'to the GPU'),
   );
 }

@@ -24,9 +24,13 @@ const COLUMNS: Column[] = [
   { title: 'write', value: ({ times }) => milliseconds(times.write) },
   { title: 'confirm', value: ({ times }) => optional(times.confirm, milliseconds) },
   { title: 'stall', hint: 'How long an engine would hold still', value: ({ stall }) => milliseconds(stall) },
-  { title: 'submits', value: ({ submits }) => optional(submits) },
+  {
+    title: 'GPU work',
+    hint: 'Submits, and dispatches in them',
+    value: ({ submits, dispatches }) => (submits === undefined ? '–' : `${submits} / ${optional(dispatches)}`),
+  },
   { title: 'uploaded', hint: 'Bytes to the GPU', value: ({ uploadedBytes }) => optional(uploadedBytes) },
-  { title: 'fingerprint', kind: 'text', hint: 'Of all weights, by the receiver', value: ({ held }) => held },
+  { title: 'fingerprint', kind: 'text', hint: 'Of all weights, by the receiver', value: ({ fingerprint }) => fingerprint },
 ];
 
 export function drawColumns(): void {
