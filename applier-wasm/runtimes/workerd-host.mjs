@@ -2,7 +2,7 @@
 import { encodeResult } from './result.mjs';
 
 export default {
-  async test(_controller, { job, repository }) {
+  async test(_controller, { job, repository, unsafeEval }) {
     const strays = [];
     addEventListener('unhandledrejection', ({ reason }) => {
       strays.push(reason);
@@ -18,6 +18,8 @@ export default {
         return new Uint8Array(await response.arrayBuffer());
       },
       log: (...parts) => console.error(...parts),
+      // Its AsyncFunction makes none from text.
+      evaluate: (parameters, body) => unsafeEval.newAsyncFunction(body, 'block', ...parameters),
     });
     if (strays.length > 0)
       throw new AggregateError(strays, `unhandled: ${strays.map((reason) => reason?.stack ?? reason).join(', ')}`);

@@ -42,7 +42,8 @@ const config :Workerd.Config = (
       compatibilityDate = "2026-11-01",
       bindings = [
         (name = "job", json = ${JSON.stringify(JSON.stringify({ module, arg }))}),
-        (name = "repository", service = "repository")
+        (name = "repository", service = "repository"),
+        (name = "unsafeEval", unsafeEval = void)
       ]
     )),
     (name = "repository", disk = (path = ${JSON.stringify(root)}))
@@ -61,7 +62,8 @@ export function launch({ module, arg, timeout }) {
     writeFileSync(file, configuration({ module, arg }));
     return runForResult({
       program: need(findBinary('workerd'), 'workerd', 'npm ci in applier-wasm/runtimes'),
-      args: ['test', '--import-path=/', file],
+      // For the binding that evaluates text; all else is as without.
+      args: ['test', '--experimental', '--import-path=/', file],
       timeout,
       runtime: 'workerd',
     });

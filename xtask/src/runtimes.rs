@@ -55,7 +55,7 @@ impl Test {
 
 const WITH_GPU: &[Runtime] = &[Runtime::Node, Runtime::Bun, Runtime::Deno, Runtime::Chromium];
 
-const TESTS: [Test; 3] = [
+const TESTS: [Test; 4] = [
     Test {
         module: "applier-wasm/test/cpu.mjs",
         only: WITH_GPU,
@@ -63,6 +63,12 @@ const TESTS: [Test; 3] = [
         cpu: true,
     },
     Test { module: "applier-wasm/test/gpu.mjs", only: WITH_GPU, in_workerd: None, cpu: false },
+    Test {
+        module: "applier-wasm/test/tour.mjs",
+        only: WITH_GPU,
+        in_workerd: Some("applier-wasm/test/tour-workerd.mjs"),
+        cpu: false,
+    },
     // Where onnxruntime-web opens a device.
     Test {
         module: "applier-wasm/test/engine.mjs",
