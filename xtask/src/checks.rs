@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use crate::process::{cargo, output, program, run};
 use crate::steps::Steps;
-use crate::{fuzz, install, runtimes, workspace};
+use crate::{demo, fuzz, install, runtimes, workspace};
 
 const WASM: &str = "wasm32-unknown-unknown";
 const I686: &str = "i686-unknown-linux-gnu";
@@ -27,6 +27,8 @@ pub(crate) enum Check {
     I686,
     /// The applier's wasm modules keep to their sizes, and pass its tests in every JavaScript runtime
     Runtimes,
+    /// The page in web-demo/ passes its tests, and takes Chromium's GPU through the chain bit for bit
+    Demo,
     /// Every bench runs once, as a test
     Benches,
     /// Every fuzz target runs for some seconds
@@ -40,7 +42,8 @@ pub(crate) fn run_all(checks: &[Check], keep_going: bool, skip: &[Check], fuzz_s
     let tree = tree_status();
     let mut steps = Steps::new(keep_going, skip.iter().map(|check| check.name()).collect());
     for check in checks {
-        steps.run(check.name(), || check.run(fuzz_seconds, tree.as_deref()));
+        let built_wasm = steps.passed(Check::Runtimes.name());
+        steps.run(check.name(), || check.run(fuzz_seconds, built_wasm, tree.as_deref()));
     }
     steps.finish()
 }
@@ -55,13 +58,15 @@ impl Check {
             Self::Wasm => "wasm",
             Self::I686 => "i686",
             Self::Runtimes => "runtimes",
+            Self::Demo => "demo",
             Self::Benches => "benches",
             Self::Fuzz => "fuzz",
             Self::Tree => "tree",
         }
     }
 
-    fn run(self, fuzz_seconds: u64, tree_before: Option<&str>) -> Result<()> {
+    /// `built_wasm`: a step before has built the wasm modules.
+    fn run(self, fuzz_seconds: u64, built_wasm: bool, tree_before: Option<&str>) -> Result<()> {
         match self {
             Self::Fmt => {
                 run(cargo().args(["fmt", "--all", "--check"]))?;
@@ -85,6 +90,7 @@ impl Check {
                 run(cargo().args(["test", "--package", "pulse-format", "--target", I686, "--locked"]))
             }
             Self::Runtimes => runtimes::run_all(),
+            Self::Demo => demo::check(built_wasm),
             Self::Benches => benches(),
             Self::Fuzz => fuzz::run_targets(None, fuzz_seconds),
             Self::Tree => tree(tree_before),

@@ -22,13 +22,17 @@ use measure::Row;
 const CHAIN: ChainName = ChainName::Young;
 /// Where the chain's consecutive steps begin.
 const FIRST_STEP: u32 = 20;
+/// So many patches, one after another, are the least that shows a chain.
+const FEWEST_PATCHES: usize = 8;
 
 /// Encode a real chain of checkpoints, and apply it: to files, and in a browser to GPU buffers
 ///
 /// Two receivers start from the first step and apply one patch after another. The first is a file; after each step it is
 /// compared with the trainer's, byte for byte. The second is the page in web-demo/, which keeps the weights in buffers
 /// of its GPU; it checks fingerprints, and reads the weights back to compare their SHA-256.
-#[derive(clap::Args)]
+///
+/// Installs, where they are missing, the npm packages of web-demo and, for --headless, what `cargo xtask runtimes` installs.
+#[derive(Default, clap::Args)]
 pub(crate) struct Args {
     /// A chain rebuilt by `cargo xtask chain`, the folder with young/ in it; by default, the excerpt in tests/fixtures
     #[arg(long, value_name = "DIR")]
@@ -48,6 +52,9 @@ pub(crate) struct Args {
     /// One JSON object on standard output instead of tables
     #[arg(long, requires = "headless")]
     json: bool,
+    /// Take the wasm modules as `cargo xtask wasm` left them
+    #[arg(long)]
+    built_wasm: bool,
     /// Build and install what the demo needs, and end
     #[arg(long, hide = true)]
     prepare: bool,
@@ -57,9 +64,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         // Builds say what they do on standard output, which is the report's.
         let mut prepare = Command::new(env::current_exe()?);
-        process::output(prepare.args(["demo", "--headless", "--prepare"]))?;
+        prepare.args(["demo", "--headless", "--prepare"]).args(args.built_wasm.then_some("--built-wasm"));
+        process::output(&mut prepare)?;
     } else {
-        prepare(args.headless)?;
+        prepare(args.headless, args.built_wasm)?;
     }
     if args.prepare {
         return Ok(());
@@ -79,9 +87,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn prepare(headless: bool) -> Result<()> {
+/// The page's own tests, and the demo without a person.
+pub(crate) fn check(built_wasm: bool) -> Result<()> {
+    page::test()?;
+    run(&Args { headless: true, built_wasm, ..Args::default() })
+}
+
+fn prepare(headless: bool, built_wasm: bool) -> Result<()> {
     process::run(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "pulse-encoder"]))?;
-    page::build(headless)
+    page::build(headless, built_wasm)
 }
 
 /// Encodes the chain into `folder`, applying every patch to files on the way.
@@ -94,7 +108,7 @@ fn encode(args: &Args, folder: &Path) -> Result<Vec<Row>> {
         None => ExcerptChain::load(CHAIN).materialise_all(work.path()),
     };
     let steps: Vec<StepFile> = steps.into_iter().filter(|file| file.step >= FIRST_STEP).collect();
-    ensure!(steps.len() > 1, "the chain has fewer than two steps from {FIRST_STEP} on");
+    ensure!(steps.len() > FEWEST_PATCHES, "the chain has no {FEWEST_PATCHES} patches from step {FIRST_STEP} on");
     let say = |line: String| {
         if !args.json {
             println!("{line}");

@@ -116,7 +116,7 @@ fn units() -> Result<()> {
 }
 
 /// What `run.mjs --check` finds missing.
-fn install_runtimes() -> Result<()> {
+pub(crate) fn install_runtimes() -> Result<()> {
     let folder = workspace::root().join("applier-wasm/runtimes");
     install::npm(&folder)?;
     let check = || output(program("node").arg(folder.join("run.mjs")).arg("--check"));

@@ -55,6 +55,11 @@ impl Steps {
         self.done.push((name, start.elapsed(), outcome));
     }
 
+    /// Whether a step has been run, and well.
+    pub(crate) fn passed(&self, name: &str) -> bool {
+        self.done.iter().any(|(done, _, outcome)| *done == name && *outcome == Outcome::Passed)
+    }
+
     /// Prints the summary; an error if any step failed.
     pub(crate) fn finish(self) -> Result<()> {
         println!("\n{}", self.summary());
@@ -88,6 +93,7 @@ mod tests {
         steps.run("second", || panic!("a skipped step was run"));
         steps.run("third", || bail!("it broke"));
         steps.run("fourth", || Ok(()));
+        assert_eq!(["first", "second", "third", "fifth"].map(|name| steps.passed(name)), [true, false, false, false]);
         let outcomes = steps.done.iter().map(|(.., outcome)| *outcome).collect();
         (outcomes, steps.finish())
     }

@@ -55,6 +55,15 @@ pub(crate) fn build_all() -> Result<()> {
     Ok(())
 }
 
+/// Fails if a module was never built.
+pub(crate) fn find_all() -> Result<()> {
+    for module in &MODULES {
+        let wasm = dist().join(module.name).join("pulse.wasm");
+        ensure!(wasm.is_file(), "{} is missing; please run `cargo xtask wasm`", wasm.display());
+    }
+    Ok(())
+}
+
 impl Module {
     /// Compiles, binds and optimises; returns where the module is.
     fn build(&self) -> Result<PathBuf> {

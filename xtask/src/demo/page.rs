@@ -7,16 +7,26 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process::{self, program};
-use crate::{install, wasm, workspace};
+use crate::{install, runtimes, wasm, workspace};
 
-/// Builds the wasm package and the page, and installs what drives it.
-pub(super) fn build(headless: bool) -> Result<()> {
-    wasm::build_all()?;
+/// Builds the page, from wasm modules that are built first unless `built_wasm` says they are, and installs what drives it.
+pub(super) fn build(headless: bool, built_wasm: bool) -> Result<()> {
+    if built_wasm {
+        wasm::find_all()?;
+    } else {
+        wasm::build_all()?;
+    }
     install::npm(&folder())?;
     if headless {
-        install::npm(&workspace::root().join("applier-wasm/runtimes"))?;
+        runtimes::install_runtimes()?;
     }
-    process::run(program("npm").current_dir(folder()).args(["run", "--silent", "build"])).context("building the page")
+    process::run(npm().args(["run", "--silent", "build"])).context("building the page")
+}
+
+/// The page's own tests, which need no browser.
+pub(super) fn test() -> Result<()> {
+    install::npm(&folder())?;
+    process::run(npm().arg("test")).context("testing the page")
 }
 
 /// Serves the page until Ctrl-C, and opens it.
@@ -50,6 +60,12 @@ fn demo(chain: &Path, cpu: bool) -> Command {
     let mut command = program("node");
     command.arg(folder().join("demo.mjs")).arg("--chain").arg(chain).args(cpu.then_some("--cpu"));
     command
+}
+
+fn npm() -> Command {
+    let mut npm = program("npm");
+    npm.current_dir(folder());
+    npm
 }
 
 fn folder() -> PathBuf {
