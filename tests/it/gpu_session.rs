@@ -39,8 +39,8 @@ fn every_layout<P: TestPort>() {
                 let options = EncodeOptions { profile, segment_cells, seed: 3, ..EncodeOptions::default() };
                 let patch = pair.encode(&options);
                 // A transposed tensor must fit one binding, and so must a side table.
-                let whole = layout.transposed || layout.element == Element::F16;
-                let small = DeviceLimits { binding_bytes: SMALL.binding_bytes << (2 * u8::from(whole)), ..SMALL };
+                let whole = if layout.element == Element::F16 { 3 } else { 2 * u8::from(layout.transposed) };
+                let small = DeviceLimits { binding_bytes: SMALL.binding_bytes << whole, ..SMALL };
                 for (limits, scratch_bytes) in
                     [(DeviceLimits::DEFAULT, 16 << 20), (small, 16 << 20), (DeviceLimits::DEFAULT, 1 << 13)]
                 {

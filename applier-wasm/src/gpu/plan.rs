@@ -9,8 +9,8 @@ use pulse_format::Fingerprint;
 use pulse_format::layout::CLASSES;
 use std::ops::Range;
 
-/// Words of a segment's results: its fingerprint before and after, and its cells per active class.
-const RESULT_WORDS: u32 = 4 + CLASSES as u32;
+/// Words of a segment's results: its fingerprint before and after, its cells per active class, and the keys of its side table.
+const RESULT_WORDS: u32 = 4 + CLASSES as u32 + 1;
 
 /// A segment, ready to be run.
 #[derive(Debug, Clone)]
@@ -152,6 +152,11 @@ impl Results<'_> {
 
     pub(crate) fn target(self) -> Fingerprint {
         self.fingerprint(2)
+    }
+
+    /// Keys in the side table, in the fullest where the segment has several.
+    pub(crate) fn side_keys(self) -> u64 {
+        self.0.last().copied().unwrap_or_default().into()
     }
 
     /// Whether the base has the cells that the changes need.

@@ -410,6 +410,7 @@ impl<P: Port> Session<P> {
         expected: impl Fn(usize, &PlannedSegment<P::Buffer>) -> Fingerprint,
     ) -> Result<Fingerprint, Error> {
         let results = self.memory.read_words(&scratch.sums, plan::result_words(segments.len())).await?;
+        self.memory.note_keys(segments, &results);
         let mut sum = Fingerprint::ZERO;
         for (number, segment) in segments.iter().enumerate() {
             let expected = expected(number, segment);

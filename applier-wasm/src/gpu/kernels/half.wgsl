@@ -1,5 +1,6 @@
 // BF16 in f16, two to a word. What f16 does not hold exactly is in a hash table of pairs: the cell's index within the tensor plus 1
-// (0: a free place), and its bits (0: by now f16 holds the cell exactly). Places are found by linear probing and never freed.
+// (0: a free place), and its bits (0: by now f16 holds the cell exactly). Places are found by linear probing and never freed. Behind
+// the last pair is the number of keys.
 const NOWHERE = 0xffffffffu;
 const SIDE_FACTOR = 0x9e3779b1u;
 
@@ -22,6 +23,10 @@ fn find(key: u32) -> u32 {
         place = (place + 1u) & params.side_mask;
     }
     return NOWHERE;
+}
+
+fn side_keys() -> u32 {
+    return side_load(2u * params.side_mask + 2u);
 }
 
 // Whether a BF16 that is not exact may be rounded to this f16: up to 2^-17, and infinities.

@@ -26,6 +26,9 @@ fn put(key: u32, bits: u32) {
         let claim = atomicCompareExchangeWeak(&side[2u * place], 0u, key);
         if claim.exchanged || claim.old_value == key {
             atomicStore(&side[2u * place + 1u], bits);
+            if claim.exchanged {
+                atomicAdd(&side[2u * params.side_mask + 2u], 1u);
+            }
             return;
         }
         // A weak exchange may fail where the place is free; then it is tried again.

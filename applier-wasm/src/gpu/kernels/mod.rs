@@ -239,6 +239,8 @@ mod tests {
         }
         let half = include_str!("half.wgsl");
         assert!(half.contains(&format!("const SIDE_FACTOR = {:#x}u;", side::FACTOR)));
+        let classes = pulse_format::layout::CLASSES;
+        assert!(include_str!("survey.wgsl").contains(&format!("const CLASSES = {classes}u;")));
         let cells = pulse_format::layout::BLOCK_CELLS;
         assert!(include_str!("params.wgsl").contains(&format!("const BLOCK_CELLS = {cells}u;")));
     }

@@ -2,6 +2,8 @@
 @group(0) @binding(2) var<storage, read_write> table: array<u32>;
 @group(0) @binding(4) var<storage, read_write> sums: array<atomic<u32>>;
 
+// Exponent classes, and words of totals: behind them are the keys of the side table, the most of those of the segment.
+const CLASSES = 32u;
 // Copies, so that fewer invocations meet at one counter.
 const COPIES = 8u;
 var<workgroup> counts: array<atomic<u32>, 256>;
@@ -63,5 +65,9 @@ fn main(
     if lane == 0u {
         atomicAdd(&sums[params.sums], atomicLoad(&sum_a));
         atomicAdd(&sums[params.sums + 1u], atomicLoad(&sum_b));
+        let keys = side_keys();
+        if keys != 0u {
+            atomicMax(&sums[params.totals + CLASSES], keys);
+        }
     }
 }

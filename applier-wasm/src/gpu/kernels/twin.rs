@@ -6,7 +6,7 @@ use super::side::first_place;
 use super::{CHANGES_PER_WORKGROUP, Params, Storage};
 use crate::gpu::half;
 use pulse_format::Salt;
-use pulse_format::layout::BLOCK_CELLS;
+use pulse_format::layout::{BLOCK_CELLS, CLASSES};
 use std::cell::Cell;
 
 /// The words of a binding; reads past the end give 0 and writes are dropped, as on a GPU that guards its bounds.
@@ -126,6 +126,9 @@ impl<'a> Cells<'a> {
 
     fn keep(&mut self, cell: u32, bits: u32) {
         if let Some(at) = self.place_of(cell) {
+            if self.side.get(at) == 0 {
+                self.side.add(2 * self.params.side_mask + 2, 1);
+            }
             self.side.set(at, cell + 1);
             self.side.set(at + 1, bits);
         }
@@ -186,6 +189,10 @@ pub(crate) fn survey(
     // What is unsound must not look like the cell that it was rounded from.
     sums.add(params.sums, cells.unsound.get());
     sums.add(params.sums + 1, cells.unsound.get());
+    if storage == Storage::Half {
+        let keys = params.totals + CLASSES as u32;
+        sums.set(keys, sums.get(keys).max(cells.side.get(2 * params.side_mask + 2)));
+    }
     if block * BLOCK_CELLS as u32 >= params.cells {
         return;
     }
