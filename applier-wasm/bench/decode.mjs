@@ -4,7 +4,7 @@
 // Prints one line of JSON: seconds of each apply and each expansion, and the number of changes. Every result is compared.
 import { readFile } from 'node:fs/promises';
 
-import * as glue from '../npm/dist/core/pulse.js';
+import * as glue from '../npm/dist/full/pulse.js';
 import { CpuSession, init, readHeader } from '../npm/index.js';
 import { tensorsOf } from '../test/support.mjs';
 

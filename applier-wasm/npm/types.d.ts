@@ -117,43 +117,31 @@ export declare function init(module?: ModuleSource): Promise<void>;
 /** What a patch says of itself. Reads the header only. */
 export declare function readHeader(source: PatchSource, options?: { limits?: Limits; signal?: AbortSignal }): Promise<PatchHeader>;
 
-/** Tensors in memory that patches are applied to. */
-export declare class CpuSession {
-  /** `step` is the one that the tensors hold; without it, the first patch's base is believed, for its fingerprints are checked. */
-  constructor(options?: { step?: number; limits?: Limits });
-  /**
-   * Binds a tensor to `bytes` from `offset` on, which hold its cells packed, in row-major order, little-endian. They stay the
-   * caller's; tensors must not overlap.
-   */
-  bind(name: string, spec: TensorSpec, bytes: Uint8Array, options?: { offset?: number }): void;
-  /**
-   * Brings the bound tensors to the patch's target. All of it is verified before the first write, and again after it; tensors that
-   * are not bound are skipped.
-   */
-  apply(source: PatchSource, options?: ApplyOptions): Apply;
-  /** Of all bound tensors with a seed of your choice: the answer to a challenge. 16 hexadecimal digits. */
-  fingerprint(seed?: bigint): string;
-  /** The step that the tensors hold, where known. */
-  readonly step: number | undefined;
-  /** Whether a failure left weights that are neither old nor new; load them anew, into a new session. */
-  readonly poisoned: boolean;
-  /** Gives the session's own memory back. */
-  free(): void;
-  [Symbol.dispose](): void;
-}
-
 /** Where a tensor is in a `GPUBuffer`, which needs the usages STORAGE, COPY_SRC and COPY_DST. */
 export interface GpuPlace {
   buffer: GPUBuffer;
   /** Where the tensor begins, in bytes; a multiple of the element's size. */
   offset?: number;
-  /** `packed`: cells as in a checkpoint. `f32`: BF16 cells widened to f32, exactly. */
-  layout?: 'packed' | 'f32';
+  /**
+   * `packed`: cells as in a checkpoint. `f32`: BF16 cells widened to f32, exactly. `f16`: BF16 cells as f16, as `convertF16` makes them;
+   * those that f16 does not hold exactly are the `exceptions`.
+   */
+  layout?: 'packed' | 'f32' | 'f16';
+  exceptions?: F16Exceptions;
   /** Columns follow one another instead of rows. */
   transposed?: boolean;
   /** From a row (or, transposed, a column) to the next, in elements, where there are gaps between them. */
   stride?: number;
 }
+
+/** Cells that f16 does not hold exactly: index within the tensor, ascending, and BF16 bits. */
+export interface F16Exceptions {
+  cells: Uint32Array;
+  bits: Uint16Array;
+}
+
+/** BF16 cells as an engine holds them in f16, rounded to nearest even, and which of them that changed. */
+export declare function convertF16(bytes: ArrayBufferView): { bytes: Uint8Array; exceptions: F16Exceptions };
 
 export interface GpuApplied extends Applied {
   /** Bytes written to the device: changes and parameters, a few for each change. */

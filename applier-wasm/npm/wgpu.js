@@ -1,8 +1,7 @@
-// The same with a module that can open a GPU of its own.
+// GPUs through the page's own handles, or one that wgpu opens for us.
 import * as glue from './dist/wgpu/pulse.js';
-import { defineCpuSession } from './lib/cpu.js';
 import { disposable } from './lib/dispose.js';
-import { defineGpuSession } from './lib/gpu.js';
+import { defineConvertF16, defineGpuSession, defineOwnGpuSession } from './lib/gpu.js';
 import { defineReadHeader } from './lib/header.js';
 import { defineModule } from './lib/module.js';
 
@@ -11,6 +10,7 @@ export { PulseError } from './lib/errors.js';
 const module = defineModule(glue, () => new URL('./dist/wgpu/pulse.wasm', import.meta.url));
 
 export const init = module.init;
-export const CpuSession = disposable(defineCpuSession(module));
 export const GpuSession = disposable(defineGpuSession(module));
+export const OwnGpuSession = disposable(defineOwnGpuSession(module));
+export const convertF16 = defineConvertF16(module);
 export const readHeader = defineReadHeader(module);

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 pub mod bound;
+#[cfg(feature = "cpu")]
 pub mod cpu;
 mod error;
 pub mod gpu;
@@ -17,7 +18,7 @@ mod inflate;
 #[cfg(target_arch = "wasm32")]
 mod js;
 mod patch;
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[cfg(all(feature = "cpu", target_arch = "wasm32", target_feature = "simd128"))]
 mod simd;
 mod source;
 

@@ -1,6 +1,6 @@
 // The receiver on a page's own GPUDevice, in every runtime that has one: a real chain of patches in every layout, undo, challenges,
 // and whatever goes wrong on the way.
-import { GpuSession, PulseError, init, readHeader } from '../npm/index.js';
+import { GpuSession, PulseError, convertF16, init, readHeader } from '../npm/gpu.js';
 import { openDevice, readBuffer } from '../runtimes/canary.mjs';
 import { LAYOUTS, laidOut } from './layouts.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';
@@ -19,7 +19,7 @@ class Engine {
   }
 
   #load({ name, dtype, shape, begin, end }, file) {
-    const { bytes, place } = laidOut(file.subarray(begin, end), shape, this.layout);
+    const { bytes, place } = laidOut(file.subarray(begin, end), shape, this.layout, convertF16);
     const buffer = this.device.createBuffer({ size: bytes.byteLength, usage: USAGE() });
     this.device.queue.writeBuffer(buffer, 0, bytes);
     this.session.bind(name, { dtype, shape }, { buffer, ...place });
@@ -29,7 +29,7 @@ class Engine {
   /** Every byte of every buffer is as if it had been loaded from `file`. */
   async holds(file, message) {
     for (const [index, { name, shape, begin, end }] of tensorsOf(file).entries()) {
-      const { bytes } = laidOut(file.subarray(begin, end), shape, this.layout);
+      const { bytes } = laidOut(file.subarray(begin, end), shape, this.layout, convertF16);
       sameBytes(await readBuffer(this.device, this.buffers[index]), bytes, `${message}: ${name}`);
     }
   }

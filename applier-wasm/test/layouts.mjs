@@ -10,15 +10,18 @@ export const LAYOUTS = {
   f32: { layout: 'f32' },
   'f32 and transposed': { layout: 'f32', transposed: true, offset: 260 },
   'f32 with gaps': { layout: 'f32', gap: 5 },
+  f16: { layout: 'f16' },
+  'f16 and transposed': { layout: 'f16', transposed: true, gap: 1, offset: 6 },
 };
 
 /** `{ bytes, place }`: a buffer's content with `cells` in it, and where they are, as `bind` takes it. */
-export function laidOut(cells, shape, { layout, offset = 0, transposed = false, gap = 0 }) {
+export function laidOut(bf16, shape, { layout, offset = 0, transposed = false, gap = 0 }, convertF16) {
+  const { bytes: cells, exceptions } = layout === 'f16' ? convertF16(bf16) : { bytes: bf16 };
   const columns = shape.at(-1) ?? 1;
   const rows = cells.byteLength / 2 / columns;
   const [across, along] = transposed ? [rows, columns] : [columns, rows];
   const stride = across + gap;
-  const width = layout === 'packed' ? 2 : 4;
+  const width = layout === 'f32' ? 4 : 2;
   const length = offset + ((along - 1) * stride + across) * width;
   const bytes = Uint8Array.from({ length: Math.ceil(length / 4) * 4 + 8 }, (_, index) => noise(index));
   for (let row = 0; row < rows; row++) {
@@ -30,5 +33,5 @@ export function laidOut(cells, shape, { layout, offset = 0, transposed = false, 
       bytes[to + width - 1] = cells[from + 1];
     }
   }
-  return { bytes, place: { layout, offset, transposed, stride: gap ? stride : undefined } };
+  return { bytes, place: { layout, offset, transposed, stride: gap ? stride : undefined, exceptions } };
 }

@@ -31,7 +31,7 @@ struct Options {
 fn main() {
     let options = Options::parse();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    if !root.join("applier-wasm/npm/dist/core/pulse.wasm").is_file() {
+    if !root.join("applier-wasm/npm/dist/full/pulse.wasm").is_file() {
         println!("SKIPPED: there is no wasm module (`cargo xtask wasm` builds it)");
         return;
     }

@@ -31,15 +31,19 @@ struct Module {
     /// Its folder in `dist`.
     name: &'static str,
     features: &'static [&'static str],
+    /// Whether size counts more than speed: where kernels run on a GPU, what is left for wasm is short.
+    small: bool,
     /// What it may take on the wire: bytes of `gzip -9`.
     most_bytes: u64,
 }
 
-const MODULES: [Module; 2] = [
-    // Decoding, planning, memory, and GPUs through the page's own handles.
-    Module { name: "core", features: &[], most_bytes: 100_000 },
-    // The same and a GPU of our own.
-    Module { name: "wgpu", features: &["wgpu"], most_bytes: 140_000 },
+const MODULES: [Module; 3] = [
+    // Decoding, planning, and GPUs through the page's own handles.
+    Module { name: "core", features: &[], small: true, most_bytes: 105_000 },
+    // The same and the receiver over memory, whose loops are as long as the weights.
+    Module { name: "full", features: &["cpu"], small: false, most_bytes: 140_000 },
+    // The core and a GPU of our own.
+    Module { name: "wgpu", features: &["wgpu"], small: true, most_bytes: 140_000 },
 ];
 
 /// Builds every module; fails if one is larger than it may be.
@@ -71,6 +75,12 @@ impl Module {
         let mut build = cargo();
         build.args(["build", "--locked", "--lib", "--package", PACKAGE, "--profile", "wasm", "--target", TARGET]);
         build.args(["--no-default-features", "--features", &self.features.join(",")]).arg("--target-dir").arg(&target);
+        if self.small {
+            build.env("CARGO_PROFILE_WASM_OPT_LEVEL", "z");
+            for package in ["blake3", "pulse-format"] {
+                build.arg("--config").arg(format!("profile.wasm.package.{package}.opt-level=\"s\""));
+            }
+        }
         run_command(build.env("CARGO_ENCODED_RUSTFLAGS", FLAGS))?;
 
         let folder = dist().join(self.name);
@@ -97,7 +107,10 @@ fn optimise(input: &Path, to: &Path) -> Result<()> {
         ["simd", "bulk-memory", "bulk-memory-opt", "sign-ext", "mutable-globals", "nontrapping-float-to-int"];
     let features = [&features[..], &["reference-types", "multivalue"]].concat();
     let mut command = program("node");
-    command.arg(runtimes().join("node_modules/binaryen/bin/wasm-opt")).arg("-O3");
+    command.arg(runtimes().join("node_modules/binaryen/bin/wasm-opt")).arg("-Oz");
+    // What it would inline costs more than the call.
+    command.args(["--always-inline-max-function-size", "1", "--flexible-inline-max-function-size", "1"]);
+    command.args(["--one-caller-inline-max-function-size", "1"]);
     command.args(features.iter().map(|feature| format!("--enable-{feature}")));
     run_command(command.arg(input).arg("-o").arg(to))
 }

@@ -6,7 +6,6 @@ use super::port::{Binding, Command, DeviceLimits, Port, Usage, check_range, dime
 use crate::error::Error;
 use js_sys::{Array, ArrayBuffer, Object, Promise, Reflect, Uint8Array};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
@@ -111,7 +110,7 @@ pub struct JsPort {
     queue: GpuQueue,
     limits: DeviceLimits,
     lost: Rc<RefCell<Option<String>>>,
-    pipelines: RefCell<HashMap<Kernel, (GpuPipeline, JsValue)>>,
+    pipelines: RefCell<Vec<(Kernel, (GpuPipeline, JsValue))>>,
     /// Scopes whose answer is still to come.
     scopes: RefCell<Vec<(&'static str, JsFuture)>>,
     staging: RefCell<Option<JsBuffer>>,
@@ -288,7 +287,7 @@ impl JsPort {
     }
 
     fn pipeline(&self, kernel: Kernel) -> Thrown<(GpuPipeline, JsValue)> {
-        if let Some(found) = self.pipelines.borrow().get(&kernel) {
+        if let Some((_, found)) = self.pipelines.borrow().iter().find(|(made, _)| *made == kernel) {
             return Ok(found.clone());
         }
         let label = JsValue::from(kernel.name());
@@ -298,7 +297,7 @@ impl JsPort {
         let descriptor = object([("label", label), ("layout", "auto".into()), ("compute", stage.into())]);
         let pipeline = self.device.create_compute_pipeline(&descriptor)?;
         let made = (pipeline.clone(), pipeline.get_bind_group_layout(0)?);
-        self.pipelines.borrow_mut().insert(kernel, made.clone());
+        self.pipelines.borrow_mut().push((kernel, made.clone()));
         Ok(made)
     }
 

@@ -6,10 +6,10 @@ use crate::js::error::to_js;
 use crate::js::header::limits_of;
 use crate::js::hooks::JsHooks;
 use crate::js::memory::JsMemory;
-use crate::js::object::{count, integer, object, step};
+use crate::js::object::{count, integer, object, step, tensor_of};
 use crate::js::source::JsSource;
 use js_sys::Uint8Array;
-use pulse_format::{Dtype, Step, Tensor};
+use pulse_format::Step;
 use wasm_bindgen::prelude::*;
 
 /// See `CpuSession` of the package.
@@ -49,13 +49,6 @@ impl RawCpuSession {
     pub fn poisoned(&self) -> bool {
         self.session.poisoned().is_some()
     }
-}
-
-/// A tensor as the wrapper describes it.
-pub(super) fn tensor_of(name: &str, dtype: &str, shape: &[f64]) -> Result<Tensor, Error> {
-    let unknown = || Error::Binding { tensor: name.into(), problem: format!("there is no dtype {dtype}") };
-    let dtype = Dtype::from_name(dtype).ok_or_else(unknown)?;
-    Ok(Tensor { name: name.into(), dtype, shape: shape.iter().copied().map(integer).collect() })
 }
 
 fn describe(applied: &Applied) -> Result<JsValue, Error> {

@@ -1,11 +1,16 @@
 //! The JS surface: thin, for the wrapper in `npm/` to build on. All that users see is written and documented there.
 
+#[cfg(feature = "cpu")]
 mod cpu;
 mod error;
+#[cfg(feature = "cpu")]
 mod expand;
 mod gpu;
 mod header;
 mod hooks;
+#[cfg(feature = "cpu")]
 mod memory;
 mod object;
+#[cfg(feature = "wgpu")]
+mod own_gpu;
 mod source;

@@ -1,6 +1,7 @@
 //! Plain JS objects, and numbers that both sides can hold.
 
 use crate::error::Error;
+use pulse_format::{Dtype, Tensor};
 use wasm_bindgen::JsValue;
 
 /// The largest integer up to which every one is a JS number.
@@ -36,4 +37,11 @@ pub(super) fn step(number: u64) -> Result<JsValue, Error> {
 /// An integer that the wrapper has checked to be one, not negative and safe; whatever else it is becomes one.
 pub(super) fn integer(number: f64) -> u64 {
     number as u64
+}
+
+/// A tensor as the wrapper describes it.
+pub(super) fn tensor_of(name: &str, dtype: &str, shape: &[f64]) -> Result<Tensor, Error> {
+    let unknown = || Error::Binding { tensor: name.into(), problem: format!("there is no dtype {dtype}") };
+    let dtype = Dtype::from_name(dtype).ok_or_else(unknown)?;
+    Ok(Tensor { name: name.into(), dtype, shape: shape.iter().copied().map(integer).collect() })
 }

@@ -1,5 +1,12 @@
 //! The kernels: WGSL for a GPU, and a plain Rust twin of each. u32 arithmetic only, no optional feature, at most four storage buffers.
 
+/// A file of this folder, without comments and indentation (`build.rs`).
+macro_rules! wgsl {
+    ($name:literal) => {
+        include_str!(concat!(env!("OUT_DIR"), "/kernels/", $name))
+    };
+}
+
 pub(crate) mod twin;
 
 /// How cells are stored, as far as kernels care.
@@ -42,14 +49,14 @@ impl Storage {
     /// How elements are read, and, if the kernel `writes`, changed.
     fn sources(self, writes: bool) -> [&'static str; 2] {
         match (self, writes) {
-            (Self::Packed8 | Self::Packed16 | Self::Packed32, false) => [include_str!("packed.wgsl"), ""],
+            (Self::Packed8 | Self::Packed16 | Self::Packed32, false) => [wgsl!("packed.wgsl"), ""],
             (Self::Packed8 | Self::Packed16 | Self::Packed32, true) => {
-                [include_str!("packed.wgsl"), include_str!("packed_write.wgsl")]
+                [wgsl!("packed.wgsl"), wgsl!("packed_write.wgsl")]
             }
-            (Self::Widened, false) => [include_str!("widened.wgsl"), ""],
-            (Self::Widened, true) => [include_str!("widened.wgsl"), include_str!("widened_write.wgsl")],
-            (Self::Half, false) => [include_str!("half.wgsl"), include_str!("half_read.wgsl")],
-            (Self::Half, true) => [include_str!("half.wgsl"), include_str!("half_write.wgsl")],
+            (Self::Widened, false) => [wgsl!("widened.wgsl"), ""],
+            (Self::Widened, true) => [wgsl!("widened.wgsl"), wgsl!("widened_write.wgsl")],
+            (Self::Half, false) => [wgsl!("half.wgsl"), wgsl!("half_read.wgsl")],
+            (Self::Half, true) => [wgsl!("half.wgsl"), wgsl!("half_write.wgsl")],
         }
     }
 }
@@ -121,13 +128,13 @@ impl Kernel {
 
     /// Its WGSL; the entry point is `main`.
     pub fn source(self) -> String {
-        let params = include_str!("params.wgsl");
+        let params = wgsl!("params.wgsl");
         let (storage, body, writes) = match self {
-            Self::Prefix => return [params, include_str!("prefix.wgsl")].concat(),
-            Self::Survey(storage) => (storage, include_str!("survey.wgsl"), false),
-            Self::Resolve(storage) => (storage, include_str!("resolve.wgsl"), false),
-            Self::Step(storage) | Self::StepBack(storage) => (storage, include_str!("step.wgsl"), true),
-            Self::Scatter(storage) => (storage, include_str!("scatter.wgsl"), true),
+            Self::Prefix => return [params, wgsl!("prefix.wgsl")].concat(),
+            Self::Survey(storage) => (storage, wgsl!("survey.wgsl"), false),
+            Self::Resolve(storage) => (storage, wgsl!("resolve.wgsl"), false),
+            Self::Step(storage) | Self::StepBack(storage) => (storage, wgsl!("step.wgsl"), true),
+            Self::Scatter(storage) => (storage, wgsl!("scatter.wgsl"), true),
         };
         let [read, replace] = storage.sources(writes);
         let constants = format!(
@@ -136,9 +143,9 @@ impl Kernel {
             storage.stored_bits(),
             matches!(self, Self::StepBack(_))
         );
-        let access = if writes { include_str!("write_access.wgsl") } else { include_str!("read.wgsl") };
-        let entry = include_str!("entry.wgsl");
-        [params, &constants, access, read, replace, include_str!("cells.wgsl"), entry, body].join("\n")
+        let access = if writes { wgsl!("write_access.wgsl") } else { wgsl!("read.wgsl") };
+        let entry = wgsl!("entry.wgsl");
+        [params, &constants, access, read, replace, wgsl!("cells.wgsl"), entry, body].join("\n")
     }
 }
 
@@ -205,7 +212,7 @@ mod tests {
     #[test]
     fn parameters_are_declared_alike_in_both_languages() {
         let wgsl: Vec<&str> =
-            include_str!("params.wgsl").lines().filter_map(|line| line.trim().strip_suffix(": u32,")).collect();
+            wgsl!("params.wgsl").lines().filter_map(|line| line.trim().strip_suffix(": u32,")).collect();
         assert_eq!(wgsl, Params::NAMES);
         assert!(Params::NAMES.len() * 4 <= PARAMS_BYTES as usize);
     }
@@ -228,7 +235,7 @@ mod tests {
 
     #[test]
     fn constants_are_alike_in_both_languages() {
-        let wgsl = include_str!("entry.wgsl");
+        let wgsl = wgsl!("entry.wgsl");
         for (name, value) in [
             ("STEP_MASK", format!("{:#x}u", entry::STEP_MASK)),
             ("PLACE_SHIFT", format!("{}u", entry::PLACE_SHIFT)),
@@ -237,11 +244,11 @@ mod tests {
         ] {
             assert!(wgsl.contains(&format!("const {name} = {value};")), "{name}");
         }
-        let half = include_str!("half.wgsl");
+        let half = wgsl!("half.wgsl");
         assert!(half.contains(&format!("const SIDE_FACTOR = {:#x}u;", side::FACTOR)));
         let classes = pulse_format::layout::CLASSES;
         assert!(include_str!("survey.wgsl").contains(&format!("const CLASSES = {classes}u;")));
         let cells = pulse_format::layout::BLOCK_CELLS;
-        assert!(include_str!("params.wgsl").contains(&format!("const BLOCK_CELLS = {cells}u;")));
+        assert!(wgsl!("params.wgsl").contains(&format!("const BLOCK_CELLS = {cells}u;")));
     }
 }
