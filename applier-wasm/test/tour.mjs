@@ -123,7 +123,7 @@ async function runBlock({ kind, code }, context, chain, modules, message) {
 /** `wasm` is a WebAssembly.Module where the runtime compiles none from bytes. */
 export async function run(context, wasm) {
   const { runtime, readFile } = context;
-  wasm ??= await WebAssembly.compile(await readFile('applier-wasm/npm/dist/core/pulse.wasm'));
+  wasm ??= await WebAssembly.compile(await readFile('applier-wasm/npm/dist/full/pulse.wasm'));
   const modules = { 'pulse-applier': pulse, 'pulse-applier/pulse.wasm': { default: wasm } };
   const chain = await readChain(readFile);
   const ran = [];

@@ -55,7 +55,7 @@ impl Test {
 
 const WITH_GPU: &[Runtime] = &[Runtime::Node, Runtime::Bun, Runtime::Deno, Runtime::Chromium];
 
-const TESTS: [Test; 4] = [
+const TESTS: [Test; 5] = [
     Test {
         module: "applier-wasm/test/cpu.mjs",
         only: WITH_GPU,
@@ -67,6 +67,13 @@ const TESTS: [Test; 4] = [
         module: "applier-wasm/test/tour.mjs",
         only: WITH_GPU,
         in_workerd: Some("applier-wasm/test/tour-workerd.mjs"),
+        cpu: false,
+    },
+    // Where wgpu finds a browser's globals.
+    Test {
+        module: "applier-wasm/test/own-gpu.mjs",
+        only: &[Runtime::Deno, Runtime::Chromium],
+        in_workerd: None,
         cpu: false,
     },
     // Where onnxruntime-web opens a device.
