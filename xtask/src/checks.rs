@@ -79,7 +79,11 @@ impl Check {
                 let mut doc = cargo();
                 run(doc.env("RUSTDOCFLAGS", "-D warnings").args(["doc", "--workspace", "--no-deps", "--locked"]))
             }
-            Self::Test => run(cargo().args(["test", "--workspace", "--locked"])),
+            Self::Test => {
+                // The tests of GPU kernels fail without a Vulkan driver.
+                runtimes::install_runtimes()?;
+                run(cargo().args(["test", "--workspace", "--locked"]))
+            }
             Self::Wasm => {
                 install::rust_target(WASM)?;
                 run(cargo().args(["build", "--package", "pulse-format", "--target", WASM, "--locked"]))

@@ -119,6 +119,7 @@ fn units() -> Result<()> {
     let mut test = cargo();
     test.env("CARGO_ENCODED_RUSTFLAGS", wasm::FLAGS).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
     test.args(["test", "--locked", "--lib", "--package", "pulse-applier-wasm", "--no-default-features"]);
+    test.args(["--features", "cpu"]);
     run_command(test.args(["--target", wasm::TARGET]).arg("--target-dir").arg(workspace::target_dir().join("wasm")))
 }
 
