@@ -169,8 +169,8 @@ function printTries({ undone, challenge }) {
 /** The report for people. */
 export function print(report) {
   const { receiver, adapter, noGpu, steps, failure, widened, refusal, problems } = report;
-  const where = receiver?.kind === 'gpu' ? `GPU buffers (${receiver.layout}) on ${adapter}` : `the page's memory (${noGpu ?? 'as chosen'})`;
-  console.log(`\nIn Chromium, in ${where}`);
+  const places = { gpu: `in GPU buffers (${receiver?.layout}) on ${adapter}`, cpu: `in the page's memory (${noGpu ?? 'as chosen'})` };
+  console.log(`\nIn Chromium, ${places[receiver?.kind] ?? 'with nothing loaded'}`);
   printSteps(steps);
   console.log(`a damaged patch: ${refusal.code ?? 'NOT refused'}, ${refusal.stepsApplied} steps applied`);
   printTries(report);

@@ -34,6 +34,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   binding: 'A tensor cannot be bound this way: try the other layout.',
   unsupported: 'This page is older than the patch: reload it, or rebuild it.',
   limit: 'The patch is larger than this receiver allows.',
+  init: 'The receiver’s WebAssembly could not be loaded. Reload the page; if that does not help, build it anew.',
   no_adapter: 'Use a browser with WebGPU, or go on with the CPU receiver.',
   device_lost: 'The GPU went away, and the weights with it. Start over.',
   out_of_memory: 'The GPU has no memory left. Close other tabs that use it, or take the packed layout.',

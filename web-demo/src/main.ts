@@ -1,5 +1,3 @@
-import { init } from 'pulse-applier';
-
 import { openReceiver } from './open.js';
 import { Runner } from './runner.js';
 import type { Settings } from './state.js';
@@ -68,4 +66,4 @@ function main(): void {
   void runner.load(runner.state.settings);
 }
 
-void init().then(main);
+main();

@@ -1,3 +1,5 @@
+import { init } from 'pulse-applier';
+
 import type { Chain } from './chain.js';
 import { CpuReceiver } from './receiver/cpu.js';
 import { openDevice, type OpenDevice } from './receiver/device.js';
@@ -9,6 +11,7 @@ const NEVER = new Promise<string>(() => {});
 
 /** A GPU receiver where there is a GPU and nobody asked for less; else one on the CPU, and why. */
 export async function openReceiver(chain: Chain, settings: Settings): Promise<Opened> {
+  await init();
   const found = settings.cpuOnly ? undefined : await openDevice();
   if (typeof found === 'object') return openOnGpu(found, chain, settings);
   const receiver = CpuReceiver.open(chain.tensors, chain.manifest.baseStep);

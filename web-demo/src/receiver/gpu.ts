@@ -5,7 +5,7 @@ import { applyTimed } from './apply.js';
 import { bufferBytes, layOut, takeOut } from './cells.js';
 import { described, type Applied, type ApplyOptions, type Layout, type Receiver } from './receiver.js';
 
-/** Weights in buffers of the page's device. */
+/** Weights in buffers of a device that is this receiver's alone. */
 export class GpuReceiver implements Receiver {
   readonly kind = 'gpu';
   readonly canUndo = true;
@@ -60,7 +60,7 @@ export class GpuReceiver implements Receiver {
 
   free(): void {
     this.session.free();
-    for (const { buffer } of this.tensors) buffer.destroy();
+    this.device.destroy();
   }
 
   private async read(buffer: GPUBuffer): Promise<ArrayBuffer> {
