@@ -83,6 +83,7 @@ async function testUndo(gpu, [base, target]) {
     equal(events.at(-1).phase, 'confirm', 'last phase');
     assert(times.verify > 0 && times.write >= 0 && times.confirm >= 0, 'times');
     await engine.holds(target.file, 'applied');
+    assert((await session.fingerprint(9n)) !== before, 'a challenge in between');
     equal(await session.undo(hooks), base.step, 'step after undo');
     await engine.holds(base.file, 'taken back');
     equal(await session.fingerprint(7n), before, 'fingerprint after undo');

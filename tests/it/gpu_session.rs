@@ -100,6 +100,7 @@ fn undo_and_challenge<P: TestPort>() {
     let after = pollster::block_on(bound.session.fingerprint(9)).unwrap();
     assert_ne!(before, after);
     assert_eq!(pollster::block_on(bound.session.fingerprint(77)).unwrap(), applied.fingerprint, "the patch's own seed");
+    // The challenges above used the scratch memory, and left the places in it alone.
     assert_eq!(pollster::block_on(bound.session.undo(&NoHooks)), Ok(0));
     assert!(bound.holds_base());
     assert_eq!(pollster::block_on(bound.session.fingerprint(9)).unwrap(), before);

@@ -27,9 +27,10 @@ pub struct Counts {
 #[derive(Debug)]
 pub(crate) struct Memory<P: Port> {
     pub(crate) port: P,
-    buffers: Option<[P::Buffer; 4]>,
+    /// Parameters, table, changes, sums.
+    buffers: [Option<P::Buffer>; 4],
     pub(crate) sides: Vec<Side<P::Buffer>>,
-    /// How often the buffers were made anew: what was in them is gone.
+    /// How often the buffer of changes was made anew: what was in it is gone.
     generation: u64,
     counts: Cell<Counts>,
 }
@@ -39,7 +40,7 @@ const WRITE_BYTES: usize = 1 << 20;
 
 impl<P: Port> Memory<P> {
     pub(crate) fn new(port: P) -> Self {
-        Self { port, buffers: None, sides: Vec::new(), generation: 0, counts: Cell::default() }
+        Self { port, buffers: [None, None, None, None], sides: Vec::new(), generation: 0, counts: Cell::default() }
     }
 
     /// Buffers of at least these sizes.
@@ -51,27 +52,12 @@ impl<P: Port> Memory<P> {
             let what = "the scratch memory of a segment";
             return Err(Error::Limit { what, needed: largest, allowed: limits.binding_bytes });
         }
-        let fits = |buffers: &[P::Buffer; 4]| buffers.iter().zip(sizes).all(|(b, bytes)| self.port.size(b) >= bytes);
-        if !self.buffers.as_ref().is_some_and(fits) {
-            self.free();
-            self.generation += 1;
-            let names = ["pulse params", "pulse table", "pulse changes", "pulse sums"];
-            let mut made: Vec<P::Buffer> = Vec::new();
-            for ((name, bytes), usage) in
-                names.into_iter().zip(sizes).zip([Usage::Uniform, Usage::Storage, Usage::Storage, Usage::Storage])
-            {
-                match self.port.create(name, bytes, usage) {
-                    Ok(buffer) => made.push(buffer),
-                    Err(error) => {
-                        made.iter().for_each(|buffer| self.port.destroy(buffer));
-                        return Err(error);
-                    }
-                }
-            }
-            self.buffers = made.try_into().ok();
-            self.count(|counts| counts.scratch_bytes = counts.scratch_bytes.max(sizes.iter().sum()));
+        for (index, bytes) in sizes.into_iter().enumerate() {
+            self.grow(index, bytes)?;
         }
-        let Some([params, table, changes, sums]) = self.buffers.clone() else {
+        let held = self.buffers.iter().flatten().map(|buffer| self.port.size(buffer)).sum();
+        self.count(|counts| counts.scratch_bytes = counts.scratch_bytes.max(held));
+        let [Some(params), Some(table), Some(changes), Some(sums)] = self.buffers.clone() else {
             return Err(Error::Misuse { what: "the scratch buffers are gone".into() });
         };
         let whole = |buffer: P::Buffer, bytes| Binding { buffer, offset: 0, bytes };
@@ -85,14 +71,34 @@ impl<P: Port> Memory<P> {
         })
     }
 
-    /// Changes whenever the buffers' content is lost.
+    /// Makes one of the buffers anew if it is too small; the others keep what they hold.
+    fn grow(&mut self, index: usize, bytes: u64) -> Result<(), Error> {
+        const KINDS: [(&str, Usage); 4] = [
+            ("pulse params", Usage::Uniform),
+            ("pulse table", Usage::Storage),
+            ("pulse changes", Usage::Storage),
+            ("pulse sums", Usage::Storage),
+        ];
+        let (Some(slot), Some((name, usage))) = (self.buffers.get_mut(index), KINDS.get(index)) else { return Ok(()) };
+        if slot.as_ref().is_some_and(|buffer| self.port.size(buffer) >= bytes) {
+            return Ok(());
+        }
+        if let Some(small) = slot.take() {
+            self.port.destroy(&small);
+        }
+        self.generation += u64::from(*name == "pulse changes");
+        *slot = Some(self.port.create(name, bytes, *usage)?);
+        Ok(())
+    }
+
+    /// Changes whenever the places of the last patch are lost.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
     /// Frees the buffers; side tables stay.
     pub(crate) fn free(&mut self) {
-        self.buffers.take().into_iter().flatten().for_each(|buffer| self.port.destroy(&buffer));
+        self.buffers.iter_mut().filter_map(Option::take).for_each(|buffer| self.port.destroy(&buffer));
     }
 
     pub(crate) fn write(&self, to: &Binding<P::Buffer>, bytes: &[u8]) -> Result<(), Error> {

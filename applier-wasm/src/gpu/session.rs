@@ -70,8 +70,7 @@ struct Last<B> {
     segments: Vec<PlannedSegment<B>>,
     /// Their fingerprints before.
     bases: Vec<Fingerprint>,
-    commands: BatchCommands<B>,
-    scratch: Scratch<B>,
+    need: Need,
     /// Of the scratch memory.
     generation: u64,
 }
@@ -201,9 +200,8 @@ impl<P: Port> Session<P> {
         };
         self.options.step = Some(target_step);
         if let [_] = job.batches.as_slice() {
-            let commands = plan::batch(&job.segments, 0, &scratch);
             let generation = self.memory.generation();
-            self.last = Some(Last { base_step, segments: job.segments, bases, commands, scratch, generation });
+            self.last = Some(Last { base_step, segments: job.segments, bases, need: job.need, generation });
         }
         hooks.invalidate().await?;
         Ok(applied)
@@ -218,10 +216,13 @@ impl<P: Port> Session<P> {
         self.check_sound()?;
         let none = || Error::Misuse { what: "there is no patch that could be taken back".into() };
         let last = self.last.take().filter(|last| last.generation == self.memory.generation()).ok_or_else(none)?;
+        // Other work may have used all of it but the changes.
+        let scratch = self.memory.scratch(last.need, 4 * plan::result_words(last.segments.len()))?;
+        let commands = plan::batch(&last.segments, 0, &scratch);
         hooks.quiesce().await?;
         self.poisoned = Some("taking a patch back was dropped on the way".into());
-        self.memory.write(&last.scratch.params, &last.commands.params)?;
-        if let Err(error) = self.take_back(&last.segments, &last.commands, &last.scratch, &last.bases).await {
+        self.memory.write(&scratch.params, &commands.params)?;
+        if let Err(error) = self.take_back(&last.segments, &commands, &scratch, &last.bases).await {
             return Err(self.poison(error, "taking a patch back failed"));
         }
         self.poisoned = None;
