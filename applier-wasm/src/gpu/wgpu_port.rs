@@ -1,7 +1,7 @@
 //! The port to wgpu: native devices, and in wasm a device of our own. The only file that names `wgpu`.
 //!
 //! In wasm, wgpu itself panics where a runtime lacks the classes it asks `instanceof` of (Bun, Node), and when a call on a lost
-//! device throws: there, and for a page's own device, [`super::js_port::JsPort`] is the port.
+//! device throws: there, and for a page's own device, `JsPort` is the port.
 
 use super::canary;
 use super::kernels::{Kernel, Slot};
