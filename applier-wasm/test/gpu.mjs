@@ -178,7 +178,11 @@ export async function run({ gpu, readFile }) {
   await init();
   const chain = await readChain(readFile);
   const layouts = {};
-  for (const [name, layout] of Object.entries(LAYOUTS)) layouts[name] = await testChain(gpu, chain, name, layout);
+  for (const [name, layout] of Object.entries(LAYOUTS)) {
+    // All of it where most engines are; elsewhere enough for one patch of the absolute profile.
+    const steps = ['packed', 'f32', 'f16'].includes(name) ? chain : chain.slice(0, 5);
+    layouts[name] = await testChain(gpu, steps, name, layout);
+  }
   await testUndo(gpu, chain);
   await testRefusals(gpu, chain);
   await testBindings(gpu, chain);
