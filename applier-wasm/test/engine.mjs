@@ -1,7 +1,7 @@
 // An engine that is not ours: onnxruntime-web computes with weights in its own device's buffers, patches go into those buffers, and
 // its next run gives, bit for bit, what two models give that were loaded with the target weights: the same graph with new buffers, and
 // a model file with the weights in it. The latter may be computed by other kernels; onnxruntime-web's give the same sums.
-import { GpuSession, init } from '../npm/index.js';
+import { GpuSession, convertF16, init } from '../npm/index.js';
 import { bufferTensor, createSession, createWeightBuffer, infer, twoMatMuls, valueTensor } from '../runtimes/ort.mjs';
 import { laidOut } from './layouts.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';
@@ -20,6 +20,8 @@ const WEIGHTS = {
 /** Element types of the engine's weights: the layout that each is for us, and the array of its values. */
 const FORMATS = {
   float32: { layout: 'f32', view: (bytes) => new Float32Array(bytes.buffer) },
+  // Where the adapter has shader-f16: lavapipe, in Deno.
+  float16: { layout: 'f16', view: (bytes) => new Float16Array(bytes.buffer), only: 'deno' },
 };
 
 /** Between -1 and 1, with all bits of a fraction in use: other orders of summation give other results. */
@@ -36,7 +38,7 @@ function weightsOf(file, { layout, view }) {
   const tensors = new Map(tensorsOf(file).map((tensor) => [tensor.name, tensor]));
   const load = ([name, { tensor, transposed }]) => {
     const { shape, begin, end } = tensors.get(tensor);
-    const { bytes } = laidOut(file.subarray(begin, end), shape, { layout, transposed });
+    const { bytes } = laidOut(file.subarray(begin, end), shape, { layout, transposed }, convertF16);
     // Without the noise after the cells.
     return [name, view(bytes).subarray(0, shape[0] * shape[1])];
   };
@@ -102,7 +104,7 @@ function bindAll(session, device, file, buffers, layout) {
     const cells = file.subarray(begin, end);
     const weight = names[name];
     const place = weight
-      ? { ...laidOut(cells, shape, { layout, transposed: WEIGHTS[weight].transposed }).place, buffer: buffers[weight] }
+      ? { ...laidOut(cells, shape, { layout, transposed: WEIGHTS[weight].transposed }, convertF16).place, buffer: buffers[weight] }
       : { buffer: createWeightBuffer(device, cells) };
     session.bind(name, { dtype, shape }, place);
   }
@@ -166,6 +168,7 @@ export async function run({ runtime, readFile }) {
   await init();
   const chain = await readChain(readFile);
   const formats = {};
-  for (const type of Object.keys(FORMATS)) formats[type] = await testFormat(type, chain);
+  const here = Object.keys(FORMATS).filter((type) => (FORMATS[type].only ?? runtime) === runtime);
+  for (const type of here) formats[type] = await testFormat(type, chain);
   return { runtime, formats };
 }
