@@ -111,7 +111,10 @@ impl<B> Bound<B> {
 
 /// How a bound tensor differs from the patch's of the same name.
 fn difference(tensor: &Tensor, header: &Header) -> String {
-    let describe = |tensor: &Tensor| format!("{} {:?}", tensor.dtype.name(), tensor.shape);
+    let describe = |tensor: &Tensor| {
+        let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+        format!("{} [{}]", tensor.dtype.name(), shape.join(", "))
+    };
     match header.tensors.iter().find(|entry| entry.name == tensor.name) {
         Some(entry) => {
             format!("{} is bound as {}, the patch has it as {}", tensor.name, describe(tensor), describe(entry))
