@@ -81,7 +81,7 @@ impl Module {
                 build.arg("--config").arg(format!("profile.wasm.package.{package}.opt-level=\"s\""));
             }
         }
-        run_command(build.env("CARGO_ENCODED_RUSTFLAGS", FLAGS))?;
+        run_command(build.env("CARGO_ENCODED_RUSTFLAGS", flags()))?;
 
         let folder = dist().join(self.name);
         fs::create_dir_all(&folder)?;
@@ -92,6 +92,17 @@ impl Module {
         optimise(&bound.join("pulse_bg.wasm"), &wasm)?;
         Ok(wasm)
     }
+}
+
+/// The module says nothing of the machine it was built on, and is the same on every one: panics name files from their package on.
+fn flags() -> String {
+    let home = std::env::var("CARGO_HOME").unwrap_or_else(|_| {
+        let home = std::env::var("HOME").or_else(|_| std::env::var("USERPROFILE")).unwrap_or_default();
+        format!("{home}/.cargo")
+    });
+    let sources = fs::read_dir(Path::new(&home).join("registry/src")).into_iter().flatten().flatten();
+    let remap = sources.map(|source| format!("\x1f--remap-path-prefix={}/=", source.path().display()));
+    std::iter::once(FLAGS.to_owned()).chain(remap).collect()
 }
 
 /// What the tool `wasm-bindgen --target web` does. The wrapper says where the module is.
