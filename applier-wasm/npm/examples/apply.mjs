@@ -5,6 +5,10 @@ import process from 'node:process';
 import { CpuSession, init } from '../index.js';
 
 const [file, step, ...patches] = process.argv.slice(2);
+if (patches.length === 0) {
+  console.error('apply.mjs BASE.safetensors STEP PATCH...');
+  process.exit(2);
+}
 const checkpoint = new Uint8Array(await readFile(file));
 const headerBytes = Number(new DataView(checkpoint.buffer).getBigUint64(0, true));
 const tensors = JSON.parse(new TextDecoder().decode(checkpoint.subarray(8, 8 + headerBytes)));
