@@ -226,7 +226,7 @@ fn by_scatter(port: &WgpuPort, weights: &[Weight]) -> Cost {
         words.extend(changes.iter().map(|(index, _)| *index));
         words.extend(changes.iter().map(|(_, word)| *word));
         let cells = weight.base.len().div_ceil(4) as u32;
-        let at = Params { cells, changes: start, count, values: start + count, cell_bits: 32, ..Params::default() };
+        let at = Params { cells, changes: start, count, values: start + count, ..Params::default() };
         let offset = params.len() as u64;
         params.extend(at.to_bytes());
         let whole = |buffer: &WgpuBuffer| Binding { buffer: buffer.clone(), offset: 0, bytes: port.size(buffer) };

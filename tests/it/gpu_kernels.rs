@@ -122,7 +122,6 @@ impl Case {
                 mantissa_bits,
                 exponent_mask,
                 first_exponent,
-                cell_bits: storage.cell_bits(),
                 classes,
                 table,
                 blocks,

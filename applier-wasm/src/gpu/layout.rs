@@ -179,7 +179,6 @@ impl<B: Clone> Placed<B> {
             columns: self.columns,
             row_step: self.row_step,
             column_step: self.column_step,
-            cell_bits: self.storage.cell_bits(),
             ..Params::default()
         };
         if let Some(format) = self.format {

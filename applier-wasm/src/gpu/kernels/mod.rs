@@ -182,7 +182,7 @@ macro_rules! params {
 
 params! {
     cells, first_word, first_cell, salt_a, salt_b, origin, columns, row_step, column_step, mantissa_bits, exponent_mask,
-    first_exponent, cell_bits, classes, table, blocks, first_block, first_in_segment, changes, count, starts, escapes,
+    first_exponent, classes, table, blocks, first_block, first_in_segment, changes, count, starts, escapes,
     escape_count, values, sums, totals, side_mask,
 }
 

@@ -17,7 +17,6 @@ struct Params {
     mantissa_bits: u32,
     exponent_mask: u32,
     first_exponent: u32,
-    cell_bits: u32,
     // The segment: active classes as a bit set, its table, its blocks, and which of them are the piece's.
     classes: u32,
     table: u32,
