@@ -6,7 +6,7 @@ use crate::cell::FloatCell;
 use crate::changed::{ChangedCells, ChangedWords};
 use crate::compare::{COMPARED_BYTES, Differences, word_at};
 use crate::contextual::ContextualChanges;
-use crate::fingerprint::{Fingerprint, Salt, padded_word};
+use crate::fingerprint::{self, Fingerprint, Salt, padded_word};
 use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::masks::{Aligned, Masks, ROW_CELLS};
 
@@ -327,10 +327,10 @@ impl Salts {
         Self { seed, tensor, page: 0, salt: Salt::new(seed, tensor, 0) }
     }
 
-    /// For `word` and those after it in its block: a page of 2^32 words holds whole blocks.
+    /// For `word` and those after it in its block: a page holds whole blocks.
     #[inline(always)]
     pub(crate) fn at(&mut self, word: u64) -> Salt {
-        let page = (word >> 32) as u32;
+        let page = fingerprint::page(word);
         if page != self.page {
             (self.page, self.salt) = (page, Salt::new(self.seed, self.tensor, page));
         }

@@ -117,8 +117,8 @@ impl Case {
             let (place, elements) = lay_out(cells, shape, element, random);
             let params = Params {
                 first_word: random.word(),
-                salt_a: random.word(),
-                salt_b: random.word(),
+                salt_a: random.word() | 1,
+                salt_b: random.word() | 1,
                 mantissa_bits,
                 exponent_mask,
                 first_exponent,

@@ -34,18 +34,17 @@ fn read_back(mut header: Header) -> (Header, usize) {
 /// FORMAT.md, section 4, for one word, in wide integers.
 fn word_fingerprint(word: u32, seed: u64, tensor: u64, index: u64) -> (u32, u32) {
     let mix = |z: u64, shift: u32, by: u128| ((u128::from(z ^ z >> shift) * by) & u128::from(u64::MAX)) as u64;
-    let place = (u128::from(index >> 32 << 32) + u128::from(tensor) + 1) * 0x9E37_79B9_7F4A_7C15;
+    let place = ((u128::from(index >> 31) << 32) + u128::from(tensor) + 1) * 0x9E37_79B9_7F4A_7C15;
     let z = seed ^ (place & u128::from(u64::MAX)) as u64;
     let z = mix(mix(z, 30, 0xBF58_476D_1CE4_E5B9), 27, 0x94D0_49BB_1331_11EB);
     let z = z ^ z >> 31;
     let low = |number: u64| number & 0xffff_ffff;
     let index = low(index);
-    let x = u64::from(word) ^ low(low(z) + low(index * 0x9E37_79B1));
-    let x = low((x ^ x >> 16) * 0x7FEB_352D);
-    let x = low((x ^ x >> 15) * 0x846C_A68B);
+    let (p, q) = (low((low(z) | 1) + index * 0x9E37_79B2), low((z >> 32 | 1) + index * 0x85EB_CA76));
+    let x = u64::from(word) ^ p;
+    let x = low((x ^ x >> 16) * q);
     let x = x ^ x >> 16;
-    let y = low((x ^ low((z >> 32) + low(index * 0x85EB_CA77))) * 0xC2B2_AE3D);
-    (x as u32, (y ^ y >> 15) as u32)
+    (x as u32, low(x * p) as u32)
 }
 
 fn plain_fingerprint(bytes: &[u8], seed: u64, tensor: u64, first_word: u64) -> Fingerprint {
@@ -61,15 +60,17 @@ fn plain_fingerprint(bytes: &[u8], seed: u64, tensor: u64, first_word: u64) -> F
 #[test]
 fn fingerprints_follow_the_specification_across_pages() {
     let bytes = Random::new(3).bytes(4099);
-    for first_word in [0, 1, (1 << 32) - 600, (1 << 32) - 1, 1 << 32, (1 << 33) + 5, (7 << 32) - 1] {
+    for first_word in
+        [0, 1, (1 << 31) - 600, (1 << 31) - 1, (1 << 32) - 600, (1 << 32) - 1, 1 << 32, (1 << 33) + 5, (7 << 32) - 1]
+    {
         for (seed, tensor) in [(0, 0), (u64::MAX, 1), (12_345, u32::MAX)] {
             let expected = plain_fingerprint(&bytes, seed, tensor.into(), first_word);
             assert_eq!(fingerprint(&bytes, seed, tensor, first_word), expected, "from word {first_word}, seed {seed}");
         }
     }
     let all: Vec<u8> = (0..=255).collect();
-    assert_eq!(plain_fingerprint(&all, 0, 0, 0).to_string(), "518e50c714f3362d", "as FORMAT.md says");
-    assert_eq!(plain_fingerprint(&all[..5], 7, 1, 1 << 33).to_string(), "5211ee9f33d40673", "as FORMAT.md says");
+    assert_eq!(plain_fingerprint(&all, 0, 0, 0).to_string(), "9ff0885f83822ac9", "as FORMAT.md says");
+    assert_eq!(plain_fingerprint(&all[..5], 7, 1, 1 << 33).to_string(), "f8b4b548450be45c", "as FORMAT.md says");
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn a_segment_across_the_end_of_a_huge_tensor() {
             Piece { tensor: 3, first_cell: CellIndex(0), cells: 2048 },
         ]
     );
-    // The words of the first piece are in the second page of 2^32, those of the others begin again.
+    // The words of the first piece are in the third page of 2^31, those of the others begin again.
     let cells = Random::new(4).bytes(2 * (1025 + 3 + 2048));
     let expected = plain_fingerprint(&cells[..2050], 0, 0, 1 << 32)
         + plain_fingerprint(&cells[2050..2056], 0, 1, 0)

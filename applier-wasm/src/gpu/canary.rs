@@ -6,7 +6,7 @@ use crate::error::Error;
 use pulse_format::Salt;
 
 const WORDS: [u32; 5] = [0x9e37_79b1, 0x0000_0001, 0xffff_fffe, 0x85eb_ca77, 0x1234_5678];
-const SALT: Salt = Salt { a: 0x243f_6a88, b: 0x85a3_08d3 };
+const SALT: Salt = Salt { a: 0x243f_6a89, b: 0x85a3_08d3 };
 
 /// Fingerprints a few words on the device and compares with what they must give.
 ///

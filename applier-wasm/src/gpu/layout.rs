@@ -89,8 +89,8 @@ pub(crate) fn place<P: Port>(
         (Element::F16, _) if tensor.dtype == Dtype::Bf16 => (Storage::Half, 1),
         _ => return Err(refuse(format!("cells of {} are not held so", tensor.dtype.name()))),
     };
-    let cells = tensor.cells().map(|cells| cells.get() * u64::from(split)).filter(|cells| *cells < 1 << 32);
-    let cells = cells.ok_or_else(|| refuse("it has 2^32 cells or more".into()))?;
+    let cells = tensor.cells().map(|cells| cells.get() * u64::from(split)).filter(|cells| *cells < 1 << 31);
+    let cells = cells.ok_or_else(|| refuse("it has 2^31 cells or more".into()))?;
     // Elements smaller than a byte have no rows of cells.
     let whole = tensor.dtype.element_bits() == 8 * u64::from(cell_bytes);
     if !whole && (layout.transposed || layout.stride.is_some()) {

@@ -26,16 +26,14 @@ fn main(
         if first < params.cells {
             let bits = word_of(word);
             let index = params.first_word + word;
-            var x = bits ^ (params.salt_a + index * 0x9e3779b1u);
+            let key_a = params.salt_a + index * 0x9e3779b2u;
+            let key_b = params.salt_b + index * 0x85ebca76u;
+            var x = bits ^ key_a;
             x ^= x >> 16u;
-            x *= 0x7feb352du;
-            x ^= x >> 15u;
-            x *= 0x846ca68bu;
+            x *= key_b;
             x ^= x >> 16u;
-            var y = (x ^ (params.salt_b + index * 0x85ebca77u)) * 0xc2b2ae3du;
-            y ^= y >> 15u;
             a += x;
-            b += y;
+            b += x * key_a;
             if params.classes != 0u {
                 for (var k = 0u; k < PER_WORD; k += 1u) {
                     if first + k < params.cells {
