@@ -7,21 +7,21 @@ use crate::error::Error;
 use crate::models;
 use crate::pair::{Pair, PieceCells};
 use crate::progress::Progress;
-use crate::simd::{scan_absolute, scan_contextual};
+use crate::simd::{encode_contextual, scan_absolute, scan_contextual, tokens};
 use crate::zstd::Zstd;
 use pulse_format::absolute::{self, AbsoluteChanges};
-use pulse_format::contextual::{self, ContextualChanges};
+use pulse_format::contextual::{ContextualChanges, Tokens};
 use pulse_format::layout::{MAX_MODELS, MAX_SEGMENT_CELLS};
 use pulse_format::model::{ContextModel, Histogram};
-use pulse_format::scan::{Fingerprints, Hint};
+use pulse_format::scan::Fingerprints;
 use pulse_format::{Dtype, FloatFormat, Header, Piece, Profile, Segment, Step, with_float_cell};
 use rayon::prelude::*;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Payload kept in memory before it goes to a temporary file, in bytes.
 const SPOOL_BYTES: usize = 64 << 20;
-/// A batch of segments that share models ends at this many changes (6 bytes each) …
+/// A batch of segments that share models ends at this many changes (about 3 bytes each) …
 const BATCH_CHANGES: usize = 4 << 20;
 /// … or segments (20 kB of histograms each).
 const BATCH_SEGMENTS: usize = 1 << 10;
@@ -136,7 +136,7 @@ pub fn encode(
         ..Header::default()
     };
     let mut payload = tempfile::SpooledTempFile::new(SPOOL_BYTES);
-    let scanner = Scanner { pair: &pair, options, tensors: &header.tensors, hint: Mutex::default(), progress };
+    let scanner = Scanner { pair: &pair, options, tensors: &header.tensors, scratch: Mutex::default(), progress };
     let mut coded = Vec::new();
     let mut models = Vec::new();
     let mut batch = Vec::new();
@@ -183,8 +183,8 @@ struct Scanner<'a> {
     pair: &'a Pair<'a>,
     options: &'a EncodeOptions,
     tensors: &'a [pulse_format::Tensor],
-    /// What segments were like so far.
-    hint: Mutex<Hint>,
+    /// Memory that is free for another segment's changes.
+    scratch: Mutex<Vec<ContextualChanges>>,
     progress: &'a dyn Progress,
 }
 
@@ -195,7 +195,7 @@ struct Scanned {
 }
 
 enum Changes {
-    Contextual(Box<(ContextualChanges, Histogram)>),
+    Contextual(Box<(Tokens, Histogram)>),
     Absolute(AbsoluteChanges, Dtype),
 }
 
@@ -232,16 +232,17 @@ impl Scanner<'_> {
         format: FloatFormat,
         pairs: &[pulse_format::scan::PiecePair<'_>],
     ) -> (Fingerprints, Changes) {
-        let mut hint = *self.hint.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut changes = ContextualChanges::default();
-        let sums =
-            with_float_cell!(format, C => scan_contextual::<C>(pairs, self.options.seed, &mut hint, &mut changes));
-        let mut shared = self.hint.lock().unwrap_or_else(PoisonError::into_inner);
-        *shared = shared.merge(hint);
-        drop(shared);
+        let mut changes = self.scratch().pop().unwrap_or_default();
+        let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.options.seed, &mut changes));
         let mut histogram = Histogram::default();
-        histogram.count(&changes);
-        (sums, Changes::Contextual(Box::new((changes, histogram))))
+        let tokens = tokens(&changes);
+        histogram.count(&tokens);
+        self.scratch().push(changes);
+        (sums, Changes::Contextual(Box::new((tokens, histogram))))
+    }
+
+    fn scratch(&self) -> MutexGuard<'_, Vec<ContextualChanges>> {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -281,7 +282,7 @@ impl Scanned {
         let mut payload = Vec::new();
         let profile = match (&self.changes, model) {
             (Changes::Contextual(changes), Some(model)) => {
-                contextual::encode(&changes.0, &models[model], &mut payload)?;
+                encode_contextual(&changes.0, &models[model], &mut payload)?;
                 Profile::Contextual { model }
             }
             (Changes::Absolute(changes, dtype), _) if !changes.is_empty() => {

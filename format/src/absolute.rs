@@ -48,7 +48,7 @@ pub fn encode(changes: &AbsoluteChanges, cell_bytes: usize, codec: &impl Deflate
     let mut next = 0u32;
     let mut token = |position: &u32| {
         let gap = split(position.wrapping_sub(next));
-        raw.push(gap.raw, gap.raw_bits);
+        raw.push(gap.raw.into(), gap.raw_bits);
         next = position.wrapping_add(1);
         gap.token
     };
@@ -58,7 +58,7 @@ pub fn encode(changes: &AbsoluteChanges, cell_bytes: usize, codec: &impl Deflate
         let bytes: Vec<u8> = changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect();
         push_plane(&bytes, codec, out);
     }
-    raw.finish(out);
+    raw.write(out);
 }
 
 /// Decodes the payload of a segment of `cells` cells of `cell_bytes` bytes each and `expected` changes.

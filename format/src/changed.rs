@@ -2,7 +2,6 @@
 
 use crate::cell::FloatCell;
 use crate::fingerprint::{Fingerprint, Keys};
-use crate::layout::CLASSES;
 use crate::masks::Aligned;
 
 /// Numbers that are worked out at once. The arrays are whole multiples of it; what lies past the end is worked out too and not used.
@@ -63,37 +62,20 @@ impl<const N: usize> ChangedWords<N> {
     }
 }
 
-/// Cells that differ, in order, then by exponent class. `N` is at most 2^16.
+/// Cells that differ, in order. `N` is at most 2^16.
 pub(crate) struct ChangedCells<const N: usize> {
     places: [u16; N],
-    before: [u16; N],
-    after: [u16; N],
+    /// The cell before in the lower half, after in the upper.
+    cells: [u32; N],
     count: usize,
     classes: [u8; N],
     steps: [i16; N],
-    sorted_places: [u16; N],
-    sorted_steps: [i16; N],
-    /// Where each class begins in the sorted arrays, and the last ends.
-    starts: [u16; CLASSES + 1],
 }
-
-/// The changed cells of one class: places in order, and ULP steps.
-pub(crate) type OfClass<'a> = (&'a [u16], &'a [i16]);
 
 impl<const N: usize> ChangedCells<N> {
     pub(crate) fn new() -> Self {
         const { assert!(N.is_multiple_of(LANES) && N < 1 << 16) };
-        Self {
-            places: [0; N],
-            before: [0; N],
-            after: [0; N],
-            count: 0,
-            classes: [0; N],
-            steps: [0; N],
-            sorted_places: [0; N],
-            sorted_steps: [0; N],
-            starts: [0; CLASSES + 1],
-        }
+        Self { places: [0; N], cells: [0; N], count: 0, classes: [0; N], steps: [0; N] }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -107,66 +89,25 @@ impl<const N: usize> ChangedCells<N> {
         #[expect(clippy::indexing_slicing, reason = "held below the length")]
         {
             self.places[at] = place as u16;
-            self.before[at] = before;
-            self.after[at] = after;
+            self.cells[at] = u32::from(after) << 16 | u32::from(before);
         }
         self.count = at + usize::from(before != after);
     }
 
-    /// Sorts them by class, and returns which classes there are, as a bit set.
+    /// Place, class and ULP step of each.
     #[inline(always)]
-    pub(crate) fn sort<C: FloatCell>(&mut self) -> u32 {
-        let cells = self.before.as_chunks::<LANES>().0.iter().zip(self.after.as_chunks::<LANES>().0);
+    pub(crate) fn steps<C: FloatCell>(&mut self) -> impl Iterator<Item = (usize, u8, i16)> {
         let out = self.classes.as_chunks_mut::<LANES>().0.iter_mut().zip(self.steps.as_chunks_mut::<LANES>().0);
-        for ((before, after), (classes, steps)) in cells.zip(out).take(self.count.div_ceil(LANES)) {
+        let cells = self.cells.as_chunks::<LANES>().0.iter().zip(out);
+        for (cells, (classes, steps)) in cells.take(self.count.div_ceil(LANES)) {
             #[expect(clippy::indexing_slicing, reason = "all arrays have this length")]
             for i in 0..LANES {
-                classes[i] = C::class(before[i]);
-                steps[i] = C::ulp_step(before[i], after[i]);
+                let (before, after) = (cells[i] as u16, (cells[i] >> 16) as u16);
+                classes[i] = C::class(before);
+                steps[i] = C::ulp_step(before, after);
             }
         }
-        let classes = self.classes.get(..self.count).unwrap_or_default();
-        let mut next = [0u16; CLASSES];
-        for class in classes {
-            next.get_mut(usize::from(*class)).into_iter().for_each(|count| *count += 1);
-        }
-        let (mut start, mut present) = (0, 0);
-        for ((next, to), class) in next.iter_mut().zip(&mut self.starts).zip(0..) {
-            present |= u32::from(*next > 0) << class;
-            *to = start;
-            start += core::mem::replace(next, start);
-        }
-        self.starts[CLASSES] = start;
-        for ((class, place), step) in classes.iter().zip(&self.places).zip(&self.steps) {
-            if let Some(next) = next.get_mut(usize::from(*class)) {
-                let at = usize::from(*next);
-                self.sorted_places.get_mut(at).into_iter().for_each(|to| *to = *place);
-                self.sorted_steps.get_mut(at).into_iter().for_each(|to| *to = *step);
-                *next += 1;
-            }
-        }
-        present
-    }
-
-    /// Those of `class`, once sorted.
-    #[inline(always)]
-    pub(crate) fn of_class(&self, class: u8) -> OfClass<'_> {
-        let bound = |class: usize| self.starts.get(class).map_or(0, |start| usize::from(*start));
-        let range = bound(usize::from(class))..bound(usize::from(class) + 1);
-        (self.sorted_places.get(range.clone()).unwrap_or_default(), self.sorted_steps.get(range).unwrap_or_default())
-    }
-
-    /// Where each class begins, for [`ChangedCells::sorted`].
-    pub(crate) fn starts(&self) -> [u16; CLASSES + 1] {
-        self.starts
-    }
-
-    /// Place and step of the change at a place of the sorted arrays; past the last, what no cell has.
-    #[inline(always)]
-    pub(crate) fn sorted(&self, at: u16) -> (usize, i16) {
-        let at = usize::from(at);
-        let place =
-            self.sorted_places.get(at).filter(|_| at < self.count).map_or(usize::MAX, |place| usize::from(*place));
-        (place, self.sorted_steps.get(at).copied().unwrap_or_default())
+        let all = self.places.iter().zip(&self.classes).zip(&self.steps).take(self.count);
+        all.map(|((place, class), step)| (usize::from(*place), *class, *step))
     }
 }

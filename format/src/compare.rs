@@ -1,65 +1,93 @@
-//! Base against target, a block at a time: which cells differ, and what both add to the fingerprints.
+//! Base against target, a strip at a time: which words differ, and what the base adds to its fingerprint.
 
 use crate::cell::FloatCell;
 use crate::fingerprint::{Fingerprint, Salt, padded_word};
-use crate::layout::BLOCK_CELLS;
-use crate::masks::{Aligned, Masks};
+use crate::masks::{Aligned, GROUP_WORDS, Masks};
+use crate::region::REGION_CELLS;
 
-/// Bytes that are compared at once: a block of two-byte cells.
-pub(crate) const COMPARED_BYTES: usize = 2 * BLOCK_CELLS;
-const WORDS: usize = COMPARED_BYTES / 4;
+/// Bytes that are compared at once: so few that the memory asked for meanwhile is never more than can be on its way.
+pub(crate) const STRIP_BYTES: usize = 1 << 10;
+/// Words of a strip.
+pub(crate) const STRIP_WORDS: usize = STRIP_BYTES / 4;
 
-/// How each word of up to [`COMPARED_BYTES`] of a base differs from the target's.
-pub(crate) struct Differences(Aligned<[u32; WORDS]>);
+/// Fingerprints a strip of the base, or less, which begins at `first_word`, and adds the places of the words that differ in the target,
+/// counted from `start`, to `places`.
+#[inline(always)]
+pub(crate) fn compare(
+    masks: impl Masks,
+    [base, target]: [&[u8]; 2],
+    (salt, first_word): (Salt, u32),
+    start: usize,
+    places: &mut WordPlaces,
+) -> Fingerprint {
+    let (base_words, base_tail) = base.as_chunks::<4>();
+    let (target_words, target_tail) = target.as_chunks::<4>();
+    let mut differences = Aligned([0; STRIP_WORDS]);
+    let mut sum = Fingerprint::ZERO;
+    let mut keys = salt.keys(first_word);
+    // One loop, so that both sides come from memory together.
+    for ((base, target), difference) in base_words.iter().zip(target_words).zip(&mut differences.0) {
+        let base = u32::from_le_bytes(*base);
+        *difference = base ^ u32::from_le_bytes(*target);
+        sum += keys.mix(base);
+        keys = keys.next();
+    }
+    if let (false, Some(difference)) = (base_tail.is_empty(), differences.0.get_mut(base_words.len())) {
+        let base = padded_word(base_tail);
+        *difference = base ^ padded_word(target_tail);
+        sum += salt.word(base, first_word.wrapping_add(base_words.len() as u32));
+    }
+    for (group, start) in differences.0.as_chunks().0.iter().zip((start..).step_by(GROUP_WORDS)) {
+        places.extend(start, masks.nonzero(group));
+    }
+    sum
+}
 
-impl Differences {
+/// Places of words within a region, in order.
+pub(crate) struct WordPlaces {
+    /// With room for a group that is written before it is known how much of it counts.
+    places: [u16; REGION_CELLS / 2 + GROUP_WORDS],
+    count: usize,
+}
+
+impl WordPlaces {
     pub(crate) fn new() -> Self {
-        Self(Aligned([0; WORDS]))
+        Self { places: [0; _], count: 0 }
     }
 
-    /// Fingerprints the base and notes how each word of the target differs: one loop, so that both come from memory together.
-    #[inline(always)]
-    pub(crate) fn compare(&mut self, base: &[u8], target: &[u8], salt: Salt, first_word: u32) -> Fingerprint {
-        let (base_words, base_tail) = base.as_chunks::<4>();
-        let (target_words, target_tail) = target.as_chunks::<4>();
-        if base_words.len() < WORDS {
-            self.0.0.fill(0);
-        }
-        let mut sum = Fingerprint::ZERO;
-        let mut keys = salt.keys(first_word);
-        for ((base, target), difference) in base_words.iter().zip(target_words).zip(&mut self.0.0) {
-            let base = u32::from_le_bytes(*base);
-            *difference = base ^ u32::from_le_bytes(*target);
-            sum += keys.mix(base);
-            keys = keys.next();
-        }
-        if let (false, Some(difference)) = (base_tail.is_empty(), self.0.0.get_mut(base_words.len())) {
-            let base = padded_word(base_tail);
-            *difference = base ^ padded_word(target_tail);
-            sum += salt.word(base, first_word.wrapping_add(base_words.len() as u32));
-        }
-        sum
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
     }
 
-    /// Calls `visit` with each word that differs, in order, and how.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+        self.places.iter().take(self.count).map(|place| usize::from(*place))
+    }
+
+    /// Adds the place of each set bit, in order; the first bit is of place `start`.
     #[inline(always)]
-    pub(crate) fn for_each(&self, masks: impl Masks, mut visit: impl FnMut(usize, u32)) {
-        for (group, start) in self.0.0.as_chunks::<64>().0.iter().zip((0..).step_by(64)) {
-            let mut hits = masks.nonzero(group);
-            while hits != 0 {
-                let i = hits.trailing_zeros() as usize;
-                hits &= hits - 1;
-                visit(start + i, group.get(i).copied().unwrap_or_default());
-            }
-        }
+    fn extend(&mut self, start: usize, mut mask: u64) {
+        // Few are set, but how many cannot be predicted: so many are written without a branch.
+        const ALWAYS: usize = 4;
+        let Some(room) = self.places.get_mut(self.count..).and_then(<[u16]>::first_chunk_mut::<GROUP_WORDS>) else {
+            return;
+        };
+        let count = mask.count_ones() as usize;
+        let (first, rest) = room.split_at_mut(ALWAYS);
+        let mut next = |place: &mut u16| {
+            *place = start as u16 + mask.trailing_zeros() as u16;
+            mask &= mask.wrapping_sub(1);
+        };
+        first.iter_mut().for_each(&mut next);
+        rest.iter_mut().take(count.saturating_sub(ALWAYS)).for_each(&mut next);
+        self.count += count;
     }
 }
 
-/// The 32-bit word from byte `start` on, padded with zeros beyond the end.
+/// The 32-bit word at `place`, padded with zeros at the end of the bytes.
 #[inline(always)]
-pub(crate) fn word_at(bytes: &[u8], start: usize) -> u32 {
-    let rest = bytes.get(start..).unwrap_or_default();
-    rest.first_chunk().map_or_else(|| padded_word(rest), |word| u32::from_le_bytes(*word))
+pub(crate) fn word_at(bytes: &[u8], place: usize) -> u32 {
+    let (words, tail) = bytes.as_chunks();
+    words.get(place).map_or_else(|| padded_word(tail), |word| u32::from_le_bytes(*word))
 }
 
 /// The cell at `place`, 0 beyond the end.

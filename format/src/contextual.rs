@@ -7,7 +7,7 @@
 use crate::bytes::{Cursor, push_varint};
 use crate::error::{Damage, Error, Place};
 use crate::header::{Header, Profile};
-use crate::layout::{CLASSES, GAP_TOKENS, STEP_TOKENS};
+use crate::layout::CLASSES;
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
 use crate::token::{bucket, split, unzigzag, zigzag};
@@ -60,68 +60,123 @@ impl ContextualChanges {
     }
 }
 
+/// The changes of one segment, split into tokens and raw bits: what is coded once a model is chosen, in half the memory.
+#[derive(Debug, Clone, Default)]
+pub struct Tokens {
+    /// Changes of each class.
+    counts: [u32; CLASSES],
+    /// Of the gap and the step of each change, by class.
+    tokens: Vec<[u8; 2]>,
+    raw: RawWriter,
+}
+
+impl Tokens {
+    /// Those of `changes`, whose ranks ascend.
+    #[inline(always)]
+    pub fn new(changes: &ContextualChanges) -> Self {
+        let counts = changes.classes.each_ref().map(|class| class.ranks.len() as u32);
+        let mut tokens = alloc::vec![[0; 2]; changes.len()];
+        let mut raw = RawWriter::default();
+        let mut rest = tokens.as_mut_slice();
+        for class in &changes.classes {
+            let (own, later) = rest.split_at_mut(class.ranks.len().min(rest.len()));
+            rest = later;
+            raw = class_tokens(class, own, raw);
+        }
+        Self { counts, tokens, raw }
+    }
+
+    /// How many changes.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The tokens of gap and step of each change, by class.
+    #[inline(always)]
+    pub(crate) fn classes(&self) -> [&[[u8; 2]]; CLASSES] {
+        let mut rest = self.tokens.as_slice();
+        self.counts.map(|count| {
+            let (own, later) = rest.split_at((count as usize).min(rest.len()));
+            rest = later;
+            own
+        })
+    }
+}
+
+/// Writes the tokens of each change's gap and step; their raw bits go to `raw`, which it gives back.
+#[inline(always)]
+fn class_tokens(class: &ClassChanges, tokens: &mut [[u8; 2]], mut raw: RawWriter) -> RawWriter {
+    let mut next = 0u32;
+    for ((rank, step), tokens) in class.ranks.iter().zip(&class.steps).zip(tokens) {
+        let (gap, step) = (split(rank.wrapping_sub(next)), split(zigzag(*step)));
+        next = rank.wrapping_add(1);
+        raw.push(u64::from(step.raw) << gap.raw_bits | u64::from(gap.raw), gap.raw_bits + step.raw_bits);
+        *tokens = [gap.token, step.token];
+    }
+    raw
+}
+
 /// Appends the payload of a segment.
 ///
 /// # Errors
 /// [`Error::Misuse`] if the model lacks a class or a token that occurs, or ranks do not ascend.
-pub fn encode(changes: &ContextualChanges, model: &ContextModel, out: &mut Vec<u8>) -> Result<(), Error> {
+#[inline(always)]
+pub fn encode(tokens: &Tokens, model: &ContextModel, out: &mut Vec<u8>) -> Result<(), Error> {
     let misfit = Error::Misuse { what: "the context model lacks a token that occurs" };
-    let mut raw = RawWriter::default();
-    let mut coded = Vec::new();
-    for (class, model) in changes.classes.iter().zip(&model.classes) {
-        match model {
-            Some(model) => {
-                push_varint(out, class.ranks.len() as u64);
-                coded.push(class_intervals(class, model, &mut raw)?);
-            }
-            None if class.ranks.is_empty() => {}
-            None => return Err(misfit),
+    for (count, model) in tokens.counts.iter().zip(&model.classes) {
+        if model.is_some() {
+            push_varint(out, u64::from(*count));
+        } else if *count > 0 {
+            return Err(misfit);
         }
     }
-    let mut encoder = Encoder::new();
-    for class in coded.iter().rev() {
-        let (pairs, last) = class.as_chunks::<2>();
-        if let [(gap, step)] = last {
-            encoder.put::<1>(*step);
-            encoder.put::<0>(*gap);
-        }
-        for [(gap_0, step_0), (gap_1, step_1)] in pairs.iter().rev() {
-            encoder.put::<3>(*step_1);
-            encoder.put::<2>(*gap_1);
-            encoder.put::<1>(*step_0);
-            encoder.put::<0>(*gap_0);
+    let mut encoder = Encoder::new(2 * tokens.len());
+    for (class, model) in tokens.classes().into_iter().zip(&model.classes).rev() {
+        if let Some(model) = model
+            && !encode_class(class, model, &mut encoder)
+        {
+            return Err(misfit);
         }
     }
     encoder.finish(out);
-    raw.finish(out);
+    tokens.raw.write(out);
     Ok(())
 }
 
-/// The rANS intervals of each change's gap and step; their raw bits go to `raw`.
-fn class_intervals(
-    class: &ClassChanges,
-    model: &ClassModel,
-    raw: &mut RawWriter,
-) -> Result<Vec<(Interval, Interval)>, Error> {
-    let mut gaps = [Interval::default(); GAP_TOKENS];
-    let mut steps = [Interval::default(); STEP_TOKENS];
+/// Puts the tokens of one class in front of those of later ones; `false` if the model lacks some.
+#[inline(always)]
+fn encode_class(tokens: &[[u8; 2]], model: &ClassModel, encoder: &mut Encoder) -> bool {
+    // A place for any token, so that none has to be checked on its own.
+    let mut gaps = [Interval::default(); 256];
+    let mut steps = gaps;
     gaps.iter_mut().zip(model.gaps.intervals()).for_each(|(to, from)| *to = from);
     steps.iter_mut().zip(model.steps.intervals()).for_each(|(to, from)| *to = from);
-    let mut next = 0u32;
     let mut lacking = false;
-    let mut interval = |rank: &u32, step: &i16| {
-        let gap = split(rank.wrapping_sub(next));
-        let step = split(zigzag(*step));
-        next = rank.wrapping_add(1);
-        raw.push(gap.raw, gap.raw_bits);
-        raw.push(step.raw, step.raw_bits);
-        let gap = gaps.get(usize::from(gap.token)).copied().unwrap_or_default();
-        let step = steps.get(usize::from(step.token)).copied().unwrap_or_default();
-        lacking |= gap.frequency == 0 || step.frequency == 0;
+    #[expect(clippy::indexing_slicing, reason = "a byte is below 256")]
+    let mut intervals = |[gap, step]: [u8; 2]| {
+        let (gap, step) = (gaps[usize::from(gap)], steps[usize::from(step)]);
+        lacking |= gap.is_empty() | step.is_empty();
         (gap, step)
     };
-    let intervals = class.ranks.iter().zip(&class.steps).map(|(rank, step)| interval(rank, step)).collect();
-    if lacking { Err(Error::Misuse { what: "the context model lacks a token that occurs" }) } else { Ok(intervals) }
+    let (pairs, last) = tokens.as_chunks::<2>();
+    if let [last] = last {
+        let (gap, step) = intervals(*last);
+        encoder.put::<1>(step);
+        encoder.put::<0>(gap);
+    }
+    for [first, second] in pairs.iter().rev() {
+        let ((gap_0, step_0), (gap_1, step_1)) = (intervals(*first), intervals(*second));
+        encoder.put::<3>(step_1);
+        encoder.put::<2>(gap_1);
+        encoder.put::<1>(step_0);
+        encoder.put::<0>(gap_0);
+    }
+    !lacking
 }
 
 /// Decodes segments of a patch; keeps the tables of the model used last.
@@ -263,30 +318,43 @@ impl ClassTables {
 }
 
 /// Packs bits, lowest first.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RawWriter {
+    /// Whole bytes up to `end`, then pending ones and zeros.
     bytes: Vec<u8>,
+    end: usize,
     pending: u64,
+    /// Bits of `pending`, below 8.
     bits: u32,
 }
 
 impl RawWriter {
-    /// Appends the low `bits` (at most 32) of `value`, whose higher bits are zero.
+    /// Appends the low `bits` (at most 56) of `value`, whose higher bits are zero.
     #[inline(always)]
-    pub(crate) fn push(&mut self, value: u32, bits: u32) {
-        self.pending |= u64::from(value) << self.bits;
-        self.bits += bits;
-        if self.bits >= 32 {
-            self.bytes.extend_from_slice(&(self.pending as u32).to_le_bytes());
-            self.pending >>= 32;
-            self.bits -= 32;
+    pub(crate) fn push(&mut self, value: u64, bits: u32) {
+        const WINDOW: usize = 8;
+        if self.bytes.len() < self.end + WINDOW {
+            grow(&mut self.bytes);
         }
+        self.pending |= value << self.bits;
+        let window = self.bytes.get_mut(self.end..).and_then(<[u8]>::first_chunk_mut::<WINDOW>);
+        window.into_iter().for_each(|window| *window = self.pending.to_le_bytes());
+        let bits = self.bits + bits;
+        self.end += bits as usize / 8;
+        self.pending >>= bits / 8 * 8;
+        self.bits = bits % 8;
     }
 
-    pub(crate) fn finish(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.bytes);
-        out.extend(self.pending.to_le_bytes().iter().take(self.bits.div_ceil(8) as usize));
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let end = self.end + self.bits.div_ceil(8) as usize;
+        out.extend_from_slice(self.bytes.get(..end).unwrap_or_default());
     }
+}
+
+/// Apart, so that the rest of a writer can stay in registers.
+#[cold]
+fn grow(bytes: &mut Vec<u8>) {
+    bytes.resize(2 * bytes.len() + 256, 0);
 }
 
 /// Unpacks what [`RawWriter`] packed. Past the end it gives zeros, which [`RawReader::ended_well`] notices.

@@ -17,7 +17,6 @@ extern crate std;
 
 pub mod absolute;
 pub mod apply;
-mod block;
 mod bytes;
 pub mod cell;
 mod changed;
@@ -35,6 +34,7 @@ pub mod model;
 pub mod place;
 mod rans;
 mod reader;
+mod region;
 pub mod scan;
 mod token;
 mod units;

@@ -4,11 +4,10 @@
 //! for statistics of their own.
 
 use crate::bytes::Cursor;
-use crate::contextual::ContextualChanges;
+use crate::contextual::Tokens;
 use crate::error::Error;
 use crate::layout::{CLASSES, GAP_TOKENS, STEP_TOKENS};
 use crate::rans::Frequencies;
-use crate::token::{split, zigzag};
 use alloc::vec::Vec;
 
 /// How often each token occurred, per class.
@@ -28,14 +27,11 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Adds the tokens of one segment.
-    pub fn count(&mut self, changes: &ContextualChanges) {
-        for ((class, gaps), steps) in changes.classes.iter().zip(&mut self.gaps).zip(&mut self.steps) {
-            let mut next = 0;
-            for (rank, step) in class.ranks.iter().zip(&class.steps) {
-                let gap = split(rank.wrapping_sub(next)).token;
-                gaps.get_mut(usize::from(gap)).into_iter().for_each(|count| *count += 1);
-                steps.get_mut(usize::from(split(zigzag(*step)).token)).into_iter().for_each(|count| *count += 1);
-                next = rank.wrapping_add(1);
+    pub fn count(&mut self, tokens: &Tokens) {
+        for ((class, gaps), steps) in tokens.classes().into_iter().zip(&mut self.gaps).zip(&mut self.steps) {
+            for [gap, step] in class {
+                gaps.get_mut(usize::from(*gap)).into_iter().for_each(|count| *count += 1);
+                steps.get_mut(usize::from(*step)).into_iter().for_each(|count| *count += 1);
             }
         }
     }

@@ -1,15 +1,15 @@
 //! Changes into cells, block by block: ranks become positions, steps are added, both fingerprints fall out.
 
 use crate::absolute::AbsoluteChanges;
-use crate::block::{Block, EMPTY_BLOCK, classify, for_each_below, select};
 use crate::cell::FloatCell;
 use crate::changed::ChangedWords;
-use crate::compare::{cell_at, word_at};
+use crate::compare::{STRIP_BYTES, cell_at, word_at};
 use crate::contextual::{ClassChanges, ContextualChanges};
 use crate::fingerprint::Fingerprint;
 use crate::layout::{BLOCK_CELLS, CLASSES};
-use crate::masks::{Aligned, Masks};
-use crate::scan::{Fingerprints, REGION_BLOCKS, REGION_CELLS, Salts, block_fingerprint};
+use crate::masks::Masks;
+use crate::region::{REGION_CELLS, Region};
+use crate::scan::{Fingerprints, Salts, block_fingerprint};
 
 /// Words whose part in the target's fingerprint is worked out at once.
 const PENDING_WORDS: usize = 1 << 10;
@@ -19,10 +19,6 @@ const PENDING_WORDS: usize = 1 << 10;
 pub struct ContextualPlacer<'a> {
     seed: u64,
     classes: [Pending<'a>; CLASSES],
-    /// Classes below this one have few cells and are visited cell by cell.
-    rare_below: u8,
-    /// Regions seen.
-    regions: u32,
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
 }
@@ -35,7 +31,7 @@ struct Pending<'a> {
     placed: usize,
     /// The rank of the next.
     next: Option<u32>,
-    /// Cells of the class before the current block, counted only while there is a next.
+    /// Cells of the class before the current region.
     seen: u32,
 }
 
@@ -55,13 +51,7 @@ impl<'a> ContextualPlacer<'a> {
     pub fn new(changes: &'a ContextualChanges, seed: u64) -> Self {
         let pending =
             |changes: &'a ClassChanges| Pending { changes, placed: 0, next: changes.ranks.first().copied(), seen: 0 };
-        Self {
-            seed,
-            classes: changes.classes.each_ref().map(pending),
-            rare_below: 0,
-            regions: 0,
-            sums: Fingerprints::default(),
-        }
+        Self { seed, classes: changes.classes.each_ref().map(pending), sums: Fingerprints::default() }
     }
 
     /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
@@ -69,21 +59,17 @@ impl<'a> ContextualPlacer<'a> {
     /// A piece may come in several runs if all but its last are whole blocks.
     #[inline(always)]
     pub fn place<C: FloatCell>(&mut self, masks: impl Masks, cells: &mut [u8], tensor: u32, first_word: u64) {
-        let mut rows = Aligned([EMPTY_BLOCK; REGION_BLOCKS]);
+        let mut region = Region::new();
         let mut words = ChangedWords::new();
         let mut salts = Salts::new(self.seed, tensor);
-        for (region, bytes) in cells.chunks_mut(REGION_CELLS * C::BYTES).enumerate() {
-            let first_word = first_word + (region * REGION_CELLS * C::BYTES / 4) as u64;
-            let blocks = bytes.chunks(BLOCK_CELLS * C::BYTES);
-            for ((block, rows), index) in blocks.zip(&mut rows.0).zip((0..).step_by(BLOCK_CELLS * C::BYTES / 4)) {
-                let word = first_word + index;
-                self.sums.base += block_fingerprint(block, salts.at(word), word as u32);
-                classify::<C>(block, rows);
+        let region_bytes = REGION_CELLS * C::BYTES;
+        for (bytes, first_word) in cells.chunks_mut(region_bytes).zip((first_word..).step_by(region_bytes / 4)) {
+            region.clear();
+            for (strip, word) in bytes.chunks(STRIP_BYTES).zip((first_word..).step_by(STRIP_BYTES / 4)) {
+                self.sums.base += block_fingerprint(strip, salts.at(word), word as u32);
+                region.add_strip::<C>(masks, strip);
             }
-            let rows = rows.0.as_slice();
-            let rows = rows.get(..bytes.len().div_ceil(BLOCK_CELLS * C::BYTES)).unwrap_or(rows);
-            self.learn(masks, rows);
-            self.place_region::<C>(masks, bytes, rows, &mut salts, first_word, &mut words);
+            self.place_region::<C>(masks, bytes, &region, &mut salts, first_word, &mut words);
         }
         self.sums.target += words.take();
     }
@@ -93,62 +79,27 @@ impl<'a> ContextualPlacer<'a> {
         &mut self,
         masks: impl Masks,
         bytes: &mut [u8],
-        rows: &[Block],
+        region: &Region,
         salts: &mut Salts,
         first_word: u64,
         words: &mut ChangedWords<PENDING_WORDS>,
     ) {
-        let Self { classes, rare_below, sums, .. } = self;
-        let mut change = |place: usize, step: i16| {
-            let start = place * C::BYTES / 4 * 4;
-            let word = first_word + (start / 4) as u64;
-            let before = word_at(bytes, start);
-            set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), step));
-            words.push(salts.at(word).keys(word as u32), before, word_at(bytes, start));
-            if words.is_full() {
-                sums.target += words.take();
-            }
-        };
-        for (class, pending) in (0u8..).zip(classes.iter_mut()).skip(usize::from(*rare_below)) {
-            let Some(mut next) = pending.next else { continue };
-            let mut seen = pending.seen;
-            for (rows, start) in rows.iter().zip((0..).step_by(BLOCK_CELLS)) {
-                let here = masks.count(rows, class);
-                while next.wrapping_sub(seen) < here {
-                    let Some(place) = select(masks, rows, class, next.wrapping_sub(seen)) else { break };
-                    change(start + place, pending.take());
-                    // A class without a next one is counted no more: what `seen` says no longer matters.
-                    let Some(after) = pending.next else { break };
-                    next = after;
+        for ((class, pending), here) in (0u8..).zip(&mut self.classes).zip(region.totals()) {
+            while let Some(rank) = pending.next.map(|next| next.wrapping_sub(pending.seen))
+                && rank < u32::from(here)
+            {
+                let place = region.select(masks, class, rank);
+                let word_place = place * C::BYTES / 4;
+                let word = first_word + word_place as u64;
+                let before = word_at(bytes, word_place);
+                set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), pending.take()));
+                words.push(salts.at(word).keys(word as u32), before, word_at(bytes, word_place));
+                if words.is_full() {
+                    self.sums.target += words.take();
                 }
-                seen += here;
             }
-            pending.seen = seen;
+            pending.seen += u32::from(here);
         }
-        for_each_below(masks, rows.as_flattened(), *rare_below, |place, class| {
-            let Some(pending) = classes.get_mut(usize::from(class)) else { return };
-            if pending.next == Some(pending.seen) {
-                change(place, pending.take());
-            }
-            pending.seen += 1;
-        });
-    }
-
-    /// Finds, now and then, the low classes that have few cells in this region: they are cheaper visited than counted.
-    #[inline(always)]
-    fn learn(&mut self, masks: impl Masks, rows: &[Block]) {
-        /// Together they should have at most this many of a region's cells.
-        const RARE: u32 = REGION_CELLS as u32 / 256;
-        const EVERY_REGIONS: u32 = 16;
-        if self.regions.is_multiple_of(EVERY_REGIONS) {
-            let mut below = 0;
-            let rare = (0..CLASSES as u8).take_while(|class| {
-                below += masks.count(rows.as_flattened(), *class);
-                below <= RARE
-            });
-            self.rare_below = rare.count() as u8;
-        }
-        self.regions = self.regions.wrapping_add(1);
     }
 
     /// Of the cells so far, before. On a wrong base it tells so even where ranks do not exist.

@@ -61,57 +61,82 @@ impl Frequencies {
         Ok(Self(frequencies))
     }
 
-    /// Frequency and start of each token, for the encoder.
-    pub(crate) fn intervals(&self) -> Vec<Interval> {
-        let mut start = 0;
-        let interval = |frequency: &u16| {
-            let interval = Interval { frequency: u32::from(*frequency), start };
-            start += interval.frequency;
-            interval
-        };
-        self.0.iter().map(interval).collect()
+    /// The share of each token, for the encoder.
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = Interval> {
+        self.0.iter().scan(0, |start, frequency| {
+            let interval = Interval::new(u32::from(*frequency), *start);
+            *start += u32::from(*frequency);
+            Some(interval)
+        })
     }
 }
 
-/// A token's share of `0..4096`.
+/// A token's share of `0..4096`, as the encoder needs it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Interval {
-    pub(crate) frequency: u32,
-    pub(crate) start: u32,
+    frequency: u32,
+    /// Added to a state that is `quotient * (4096 - frequency)` larger than before.
+    bias: u32,
+    /// 2^64 / frequency, rounded up: the quotient of any state is the upper half of the product (Lemire, Kaser, Kurz: "Faster remainder
+    /// by direct computation").
+    reciprocal: u64,
+}
+
+impl Interval {
+    fn new(frequency: u32, start: u32) -> Self {
+        match frequency {
+            0 => Self::default(),
+            // 2^64 does not fit; with one less each quotient is one too small, which the bias makes up for.
+            1 => Self { frequency, bias: start + PROBABILITY_SUM - 1, reciprocal: u64::MAX },
+            _ => Self { frequency, bias: start, reciprocal: u64::MAX / u64::from(frequency) + 1 },
+        }
+    }
+
+    /// Whether the token has no share.
+    pub(crate) fn is_empty(self) -> bool {
+        self.frequency == 0
+    }
 }
 
 /// Encodes tokens last to first.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     states: [u32; RANS_LANES],
-    /// Renormalisation words, last to first.
+    /// Renormalisation words from the back, in decoding order; those before `next` are not written yet.
     words: Vec<u16>,
+    next: usize,
 }
 
 impl Encoder {
-    pub(crate) fn new() -> Self {
-        Self { states: [RANS_LOW; RANS_LANES], words: Vec::new() }
+    /// For up to `tokens` tokens.
+    pub(crate) fn new(tokens: usize) -> Self {
+        // A token takes one word at most. One more is written before it is known whether it counts.
+        Self { states: [RANS_LOW; RANS_LANES], words: alloc::vec![0; tokens + 1], next: tokens }
     }
 
-    /// Puts one token in front of those already in. `LANE` is below [`RANS_LANES`].
+    /// Puts one token in front of those already in. `LANE` is below [`RANS_LANES`]. The interval is not empty.
     #[inline(always)]
     pub(crate) fn put<const LANE: usize>(&mut self, interval: Interval) {
         const { assert!(LANE < RANS_LANES) };
         #[expect(clippy::indexing_slicing, reason = "checked at compile time above")]
         let state = &mut self.states[LANE];
-        let Interval { frequency, start } = interval;
-        if *state >> (32 - PROBABILITY_BITS) >= frequency {
-            self.words.push(*state as u16);
-            *state >>= 16;
-        }
-        *state = ((*state / frequency) << PROBABILITY_BITS) + *state % frequency + start;
+        let Interval { frequency, bias, reciprocal } = interval;
+        // Without a branch, which nothing could predict.
+        let high = u32::from(*state >> (32 - PROBABILITY_BITS) >= frequency);
+        self.words.get_mut(self.next).into_iter().for_each(|word| *word = *state as u16);
+        self.next = self.next.saturating_sub(high as usize);
+        let low = *state >> (16 * high);
+        let quotient = ((u128::from(reciprocal) * u128::from(low)) >> 64) as u32;
+        // quotient * 4096 + remainder + start, where remainder is low - quotient * frequency.
+        *state = low.wrapping_add(quotient.wrapping_mul(PROBABILITY_SUM - frequency)).wrapping_add(bias);
     }
 
     /// Appends the number of words, the states and the words in decoding order.
     pub(crate) fn finish(self, out: &mut Vec<u8>) {
-        push_varint(out, self.words.len() as u64);
+        let words = self.words.get(self.next + 1..).unwrap_or_default();
+        push_varint(out, words.len() as u64);
         self.states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
-        self.words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 }
 
@@ -216,14 +241,14 @@ mod tests {
     fn tokens_round_trip_close_to_their_entropy() {
         let histogram = [900u32, 80, 15, 4, 1];
         let frequencies = Frequencies::from_histogram(&histogram).unwrap();
-        let (intervals, table) = (frequencies.intervals(), DecodeTable::new(&frequencies));
+        let (intervals, table): (Vec<_>, _) = (frequencies.intervals().collect(), DecodeTable::new(&frequencies));
         let tokens: Vec<u8> = (0..4000u32)
             .map(|i| {
                 let draw = i.wrapping_mul(2_654_435_761) % 1000;
                 (0..5u8).find(|t| draw < histogram[..=usize::from(*t)].iter().sum()).unwrap()
             })
             .collect();
-        let mut encoder = Encoder::new();
+        let mut encoder = Encoder::new(tokens.len());
         for pair in tokens.chunks(2).rev() {
             encoder.put::<3>(intervals[usize::from(pair[1])]);
             encoder.put::<0>(intervals[usize::from(pair[0])]);

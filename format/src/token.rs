@@ -16,13 +16,9 @@ pub(crate) struct Split {
 
 #[inline(always)]
 pub(crate) fn split(value: u32) -> Split {
-    if value < 1 << TOKEN_DIRECT_BITS {
-        return Split { token: value as u8, raw_bits: 0, raw: 0 };
-    }
-    let leading = value.ilog2();
-    let raw_bits = leading - TOKEN_MANTISSA_BITS;
-    let mantissa = (value >> raw_bits) & ((1 << TOKEN_MANTISSA_BITS) - 1);
-    let token = (1 << TOKEN_DIRECT_BITS) + ((leading - TOKEN_DIRECT_BITS) << TOKEN_MANTISSA_BITS) + mantissa;
+    // Below 8 the leading bit and those above the raw ones are the number itself, so no branch is needed.
+    let raw_bits = (value | 1 << TOKEN_MANTISSA_BITS).ilog2() - TOKEN_MANTISSA_BITS;
+    let token = (raw_bits << TOKEN_MANTISSA_BITS) + (value >> raw_bits);
     Split { token: token as u8, raw_bits, raw: value & ((1 << raw_bits) - 1) }
 }
 

@@ -3,11 +3,11 @@
 use crate::Codec;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use pulse_format::apply::segment_fingerprint;
-use pulse_format::contextual::{self, ContextualChanges};
+use pulse_format::contextual::{self, ContextualChanges, Tokens};
 use pulse_format::layout::BLOCK_CELLS;
 use pulse_format::masks::Portable;
 use pulse_format::model::{ContextModel, Histogram};
-use pulse_format::scan::{Hint, PiecePair, scan_absolute, scan_contextual};
+use pulse_format::scan::{PiecePair, scan_absolute, scan_contextual};
 use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, absolute, with_float_cell};
 
 /// How cells are spread over tensors and segments, and coded.
@@ -106,11 +106,10 @@ impl Shape {
         let mut header = self.header(base.len() / self.dtype().cell_bytes());
         let sides: Vec<_> = self.cut(&header, base).into_iter().zip(self.cut(&header, target)).collect();
         let mut payloads = Vec::new();
-        let mut hint = Hint { counted: (spread(self.hint.0) >> 32) as u32, rare_below: self.hint.1 % 40 };
         for (index, (base, target)) in sides.into_iter().enumerate() {
             let pairs = self.pairs(&header, index, base, target);
             let (segment, payload, model) =
-                self.encode_segment(&pairs, header.segments[index].cells, header.models.len(), &mut hint);
+                self.encode_segment(&pairs, header.segments[index].cells, header.models.len());
             assert_eq!(segment.base, segment_fingerprint(&header, index, base));
             assert_eq!(segment.target, segment_fingerprint(&header, index, target));
             header.models.extend(model);
@@ -137,17 +136,17 @@ impl Shape {
         pairs: &[PiecePair<'_>],
         cells: u32,
         models: usize,
-        hint: &mut Hint,
     ) -> (Segment, Vec<u8>, Option<ContextModel>) {
         let mut payload = Vec::new();
         let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
             Some(format) => {
                 let mut changes = ContextualChanges::default();
-                let sums = with_float_cell!(format, C => scan_contextual::<C>(Portable, pairs, spread(self.seed), hint, &mut changes));
+                let sums = with_float_cell!(format, C => scan_contextual::<C>(Portable, pairs, spread(self.seed), &mut changes));
                 let mut histogram = Histogram::default();
-                histogram.count(&changes);
+                let tokens = Tokens::new(&changes);
+                histogram.count(&tokens);
                 let model = ContextModel::from_histogram(&histogram);
-                contextual::encode(&changes, &model, &mut payload).expect("the model is made for these changes");
+                contextual::encode(&tokens, &model, &mut payload).expect("the model is made for these changes");
                 (sums, Profile::Contextual { model: models }, changes.len(), Some(model))
             }
             None => {

@@ -469,7 +469,7 @@ fn rule_22_trailing() {
 
 #[test]
 fn rule_23_step() {
-    use pulse_format::contextual::{ContextualChanges, encode};
+    use pulse_format::contextual::{ContextualChanges, Tokens, encode};
     use pulse_format::model::{ContextModel, Histogram};
     let case = Case::new();
     // A step of 0 is written as 65,535. In a cell of one byte 254 is the last number, of step -128; step 128 would be 255.
@@ -480,10 +480,11 @@ fn rule_23_step() {
         changes.classes[3].push(1, 1);
         changes.classes[3].push(2, step);
         let mut histogram = Histogram::default();
-        histogram.count(&changes);
+        let tokens = Tokens::new(&changes);
+        histogram.count(&tokens);
         let model = ContextModel::from_histogram(&histogram);
         let mut payload = Vec::new();
-        encode(&changes, &model, &mut payload).unwrap();
+        encode(&tokens, &model, &mut payload).unwrap();
         let entry = model.classes[3].as_ref().unwrap();
         let alphabets =
             [&entry.gaps, &entry.steps].map(|alphabet| alphabet.get().iter().map(|f| u64::from(*f)).collect());

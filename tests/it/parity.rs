@@ -10,7 +10,7 @@ use pulse_format::contextual::ContextualChanges;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};
 use pulse_format::masks::Portable;
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
-use pulse_format::scan::{Fingerprints, Hint, PiecePair, scan_absolute, scan_contextual};
+use pulse_format::scan::{Fingerprints, PiecePair, scan_absolute, scan_contextual};
 use pulse_format::{Deflate, FloatFormat, Inflate, fingerprint, with_float_cell};
 
 const FORMATS: [FloatFormat; 4] = [FloatFormat::Bf16, FloatFormat::F16, FloatFormat::E4m3, FloatFormat::E5m2];
@@ -25,9 +25,11 @@ fn bytes(cells: &[u16], width: usize) -> Vec<u8> {
     cells.iter().flat_map(|cell| cell.to_le_bytes()[..width].to_vec()).collect()
 }
 
-/// Where pieces are said to begin: in several tensors, far apart, one across a page of 2^32 words.
-fn place_of(piece: usize) -> (u32, u64) {
-    (3 * piece as u32, [0, 512, (1 << 32) - 512, 1 << 33][piece % 4])
+/// Where pieces are said to begin: in several tensors, far apart, some across a page of 2^31 words.
+fn place_of(piece: usize, width: usize) -> (u32, u64) {
+    // A block of cells of this width, which all pieces begin with one of.
+    let block = (BLOCK_CELLS * width / 4) as u64;
+    (3 * piece as u32, [0, block, (1 << 31) - block, (1 << 33) - 2 * block][piece % 4])
 }
 
 /// The definition, cell by cell.
@@ -36,7 +38,7 @@ fn slow_scan(format: FloatFormat, pieces: &Pieces) -> (ContextualChanges, Finger
     let mut sums = Fingerprints::default();
     let mut seen = [0; CLASSES];
     for (index, (base, target)) in pieces.iter().enumerate() {
-        let (tensor, first_word) = place_of(index);
+        let (tensor, first_word) = place_of(index, format.cell_bytes());
         let sum = |cells: &[u16]| fingerprint(&bytes(cells, format.cell_bytes()), SEED, tensor, first_word);
         sums.base += sum(base);
         sums.target += sum(target);
@@ -51,7 +53,7 @@ fn slow_scan(format: FloatFormat, pieces: &Pieces) -> (ContextualChanges, Finger
     (changes, sums)
 }
 
-/// Scans and places with every hint; what comes out must be what the definition says.
+/// Scans and places; what comes out must be what the definition says.
 fn check(format: FloatFormat, pieces: &Pieces) {
     with_float_cell!(format, C => check_cells::<C>(pieces));
 }
@@ -64,30 +66,22 @@ fn check_cells<C: FloatCell>(pieces: &Pieces) {
         .iter()
         .enumerate()
         .map(|(index, [base, target])| PiecePair {
-            tensor: place_of(index).0,
-            first_word: place_of(index).1,
+            tensor: place_of(index, C::BYTES).0,
+            first_word: place_of(index, C::BYTES).1,
             base,
             target,
         })
         .collect();
-    let hints = [0, 1, 7, 16, 31, 32, 33, 255].map(|rare_below| Hint { counted: 0, rare_below });
-    let counted = [0, u32::MAX, 1, 1 << 31, 0x0f0f_0f0f].map(|counted| Hint { counted, rare_below: 5 });
     let mut changes = ContextualChanges::default();
     // What is in it before must not show.
     changes.classes[2].push(77, 5);
-    for hint in hints.into_iter().chain(counted) {
-        let mut learned = hint;
-        for pass in 0..2 {
-            let found = scan_contextual::<C>(Portable, &pairs, SEED, &mut learned, &mut changes);
-            assert!(changes == expected && found == sums, "{:?} with {hint:?}, pass {pass}", C::FORMAT);
-            learned = learned.merge(hint);
-        }
-    }
+    let found = scan_contextual::<C>(Portable, &pairs, SEED, &mut changes);
+    assert!(changes == expected && found == sums, "{:?}", C::FORMAT);
     // In whole pieces, in runs of blocks, and in one block at a time.
     for run_cells in [usize::MAX, 3 * BLOCK_CELLS, BLOCK_CELLS] {
         let mut placer = ContextualPlacer::new(&expected, SEED);
         for (index, [base, target]) in sides.iter().enumerate() {
-            let (tensor, first_word) = place_of(index);
+            let (tensor, first_word) = place_of(index, C::BYTES);
             let mut cells = base.clone();
             for (number, run) in cells.chunks_mut(run_cells.saturating_mul(C::BYTES)).enumerate() {
                 let before = number as u64 * (run_cells.saturating_mul(C::BYTES) / 4) as u64;
@@ -115,7 +109,8 @@ fn check_absolute(pairs: &[PiecePair<'_>], sides: &[[Vec<u8>; 2]], width: usize,
     let mut placer = AbsolutePlacer::new(&expected, width, SEED);
     for (index, [base, target]) in sides.iter().enumerate() {
         let mut cells = base.clone();
-        placer.place(&mut cells, place_of(index).0, place_of(index).1);
+        let (tensor, first_word) = place_of(index, width);
+        placer.place(&mut cells, tensor, first_word);
         assert!(cells == *target, "absolute");
     }
     assert_eq!(placer.finish(), Some(sums));
@@ -214,7 +209,7 @@ fn classes_alone_and_rare() {
     }
 }
 
-/// A class that no hint foretold, met late: all cells before it have to be counted after all.
+/// A class that is met late.
 #[test]
 fn classes_that_come_late() {
     let exponent = |exponent: u16| move |_: &mut Random| exponent << 7;
@@ -223,36 +218,6 @@ fn classes_that_come_late() {
     all.extend(pieces(&[2000], 3, 3, exponent(200)));
     all.extend(pieces(&[1500], 2, 4, |random| random.word() as u16));
     check(FloatFormat::Bf16, &all);
-}
-
-/// What one segment leaves in the hint is passed on to the next, be it as unlike as can be.
-#[test]
-fn hints_of_other_segments() {
-    let weights = |random: &mut Random| (random.word() as u16 & 0x807f) | (120 - random.below(9) as u16) << 7;
-    let mut late = pieces(&[40_000], NEVER, 3, weights);
-    late[0].1[30_000] ^= 1;
-    let segments = [
-        pieces(&[3000], NEVER, 1, weights),
-        late,
-        pieces(&[5000], 50, 2, weights),
-        pieces(&[0], 1, 4, weights),
-        pieces(&[3000], 3, 5, |random| random.word() as u16),
-        pieces(&[2000], NEVER, 6, |_| 0),
-        pieces(&[3000], 200, 7, weights),
-    ];
-    for first in 0..segments.len() {
-        let mut hint = Hint::default();
-        for number in (0..segments.len()).map(|number| (first + number) % segments.len()) {
-            let (expected, sums) = slow_scan(FloatFormat::Bf16, &segments[number]);
-            let (base, target) = &segments[number][0];
-            let (base, target) = (bytes(base, 2), bytes(target, 2));
-            let piece = PiecePair { tensor: place_of(0).0, first_word: place_of(0).1, base: &base, target: &target };
-            let mut changes = ContextualChanges::default();
-            let before = hint;
-            let found = scan_contextual::<pulse_format::cell::Bf16>(Portable, &[piece], SEED, &mut hint, &mut changes);
-            assert!(found == sums && changes == expected, "segment {number}, beginning with {first}, under {before:?}");
-        }
-    }
 }
 
 #[test]

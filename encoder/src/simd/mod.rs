@@ -8,10 +8,11 @@ mod x86;
 use pulse_format::Fingerprint;
 use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::cell::FloatCell;
-use pulse_format::contextual::ContextualChanges;
+use pulse_format::contextual::{self, ContextualChanges, Tokens};
 use pulse_format::masks::Portable;
+use pulse_format::model::ContextModel;
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
-use pulse_format::scan::{self, Fingerprints, Hint, PiecePair};
+use pulse_format::scan::{self, Fingerprints, PiecePair};
 
 /// Defines functions that call a kernel, which is `inline(always)`, with the widest instructions that this CPU has.
 macro_rules! vectorized {
@@ -20,7 +21,7 @@ macro_rules! vectorized {
         pub(crate) fn $name $(<$cell: FloatCell>)? ($($arg: $type),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512bitalg,avx512vpopcntdq,gfni,avx2,bmi1,bmi2,lzcnt,popcnt")]
                 fn with_avx512 $(<$cell: FloatCell>)? ($masks: x86::Avx512, $($arg: $type),*) $(-> $result)? {
                     $kernel
                 }
@@ -51,10 +52,9 @@ vectorized! {
         masks,
         pieces: &[PiecePair<'_>],
         seed: u64,
-        hint: &mut Hint,
         changes: &mut ContextualChanges,
     ) -> Fingerprints {
-        scan::scan_contextual::<C>(masks, pieces, seed, hint, changes)
+        scan::scan_contextual::<C>(masks, pieces, seed, changes)
     }
 
     /// See [`scan::scan_absolute`].
@@ -66,6 +66,21 @@ vectorized! {
         changes: &mut AbsoluteChanges,
     ) -> Fingerprints {
         scan::scan_absolute(masks, pieces, seed, cell_bytes, changes)
+    }
+
+    /// See [`Tokens::new`].
+    fn tokens(_masks, changes: &ContextualChanges) -> Tokens {
+        Tokens::new(changes)
+    }
+
+    /// See [`contextual::encode`].
+    fn encode_contextual(
+        _masks,
+        tokens: &Tokens,
+        model: &ContextModel,
+        out: &mut Vec<u8>,
+    ) -> Result<(), pulse_format::Error> {
+        contextual::encode(tokens, model, out)
     }
 
     /// See [`ContextualPlacer::place`].
