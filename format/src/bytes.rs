@@ -41,6 +41,12 @@ impl<'a> Cursor<'a> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    /// A signed number, written as `2d` if it is not below 0, else as `-2d - 1`.
+    pub(crate) fn signed_varint(&mut self) -> Result<i64, Error> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
     /// An unsigned LEB128 number in its shortest form.
     pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0u64;
@@ -63,6 +69,11 @@ impl<'a> Cursor<'a> {
         let value = self.varint()?;
         if value > max { Err(self.damaged(Damage::Number)) } else { Ok(value) }
     }
+}
+
+/// What [`Cursor::signed_varint`] reads.
+pub(crate) fn push_signed_varint(out: &mut Vec<u8>, value: i64) {
+    push_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
 /// Appends an unsigned LEB128 number in its shortest form.

@@ -4,7 +4,7 @@
 //! tokens (rANS, by the model of the class) and raw bits. Change `i` of a class uses rANS lanes 0 and 1 if `i` is even,
 //! 2 and 3 if it is odd, so that four decodings are in flight.
 
-use crate::bytes::{Cursor, push_varint};
+use crate::bytes::{Cursor, push_signed_varint};
 use crate::error::{Damage, Error, Place};
 use crate::header::{Header, Profile};
 use crate::layout::CLASSES;
@@ -129,8 +129,8 @@ fn class_tokens(class: &ClassChanges, tokens: &mut [[u8; 2]], mut raw: RawWriter
 pub fn encode(tokens: &Tokens, model: &ContextModel, out: &mut Vec<u8>) -> Result<(), Error> {
     let misfit = Error::Misuse { what: "the context model lacks a token that occurs" };
     for (count, model) in tokens.counts.iter().zip(&model.classes) {
-        if model.is_some() {
-            push_varint(out, u64::from(*count));
+        if let Some(model) = model {
+            push_signed_varint(out, i64::from(*count) - model.expected(tokens.len() as u32));
         } else if *count > 0 {
             return Err(misfit);
         }
@@ -213,9 +213,10 @@ impl ContextualDecoder {
             return Err(Error::Misuse { what: "the segment is not contextual" });
         };
         let mut cursor = Cursor::new(payload, Place::Segment(index));
-        self.prepare(&header.models, model).ok_or(cursor.damaged(Damage::Profile))?;
+        let of_segment = header.models.get(model).ok_or(cursor.damaged(Damage::Profile))?;
+        self.prepare(model, of_segment);
         changes.clear();
-        let counts = self.class_counts(&mut cursor, segment.changes)?;
+        let counts = class_counts(&mut cursor, of_segment, segment.changes)?;
         let mut decoder = Decoder::new(&mut cursor)?;
         let mut raw = RawReader::new(cursor.rest());
         let mut extent = Extent::default();
@@ -233,33 +234,31 @@ impl ContextualDecoder {
         }
     }
 
-    fn prepare(&mut self, models: &[ContextModel], model: usize) -> Option<()> {
-        if self.model != Some(model) {
+    fn prepare(&mut self, index: usize, model: &ContextModel) {
+        if self.model != Some(index) {
             let tables = |class: &ClassModel| ClassTables {
                 gaps: DecodeTable::new(&class.gaps),
                 steps: DecodeTable::new(&class.steps),
             };
-            self.tables = models.get(model)?.classes.iter().map(|class| class.as_ref().map(tables)).collect();
-            self.model = Some(model);
+            self.tables = model.classes.iter().map(|class| class.as_ref().map(tables)).collect();
+            self.model = Some(index);
         }
-        Some(())
     }
+}
 
-    fn class_counts(&self, cursor: &mut Cursor<'_>, expected: u32) -> Result<[u32; CLASSES], Error> {
-        let mut counts = [0; CLASSES];
-        let mut left = expected;
-        for (count, tables) in counts.iter_mut().zip(&self.tables) {
-            if tables.is_some() {
-                let read = cursor.varint()?;
-                *count = u32::try_from(read)
-                    .ok()
-                    .filter(|count| *count <= left)
-                    .ok_or(cursor.damaged(Damage::ClassCounts))?;
-                left -= *count;
-            }
+/// How many changes each class has.
+fn class_counts(cursor: &mut Cursor<'_>, model: &ContextModel, changes: u32) -> Result<[u32; CLASSES], Error> {
+    let mut counts = [0; CLASSES];
+    let mut left = changes;
+    for (count, class) in counts.iter_mut().zip(&model.classes) {
+        if let Some(class) = class {
+            let read = cursor.signed_varint()?.checked_add(class.expected(changes));
+            let within = read.and_then(|read| u32::try_from(read).ok()).filter(|read| *read <= left);
+            *count = within.ok_or(cursor.damaged(Damage::ClassCounts))?;
+            left -= *count;
         }
-        if left == 0 { Ok(counts) } else { Err(cursor.damaged(Damage::ClassCounts)) }
     }
+    if left == 0 { Ok(counts) } else { Err(cursor.damaged(Damage::ClassCounts)) }
 }
 
 /// What decoded changes need.

@@ -3,10 +3,10 @@
 //! A patch carries a few models in its header, and each segment names one, so that segments stay independent without paying
 //! for statistics of their own.
 
-use crate::bytes::Cursor;
+use crate::bytes::{Cursor, push_varint};
 use crate::contextual::Tokens;
 use crate::error::Error;
-use crate::layout::{CLASSES, GAP_TOKENS, STEP_TOKENS};
+use crate::layout::{CLASSES, GAP_TOKENS, PROBABILITY_BITS, PROBABILITY_SUM, STEP_TOKENS};
 use crate::rans::Frequencies;
 use alloc::vec::Vec;
 
@@ -44,9 +44,11 @@ impl Histogram {
     }
 }
 
-/// The two alphabets of one exponent class.
+/// What is expected of one exponent class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassModel {
+    /// Its share of the changes, in units of 1/4,096: segments say by how much they differ.
+    pub share: u16,
     /// Of rank gaps.
     pub gaps: Frequencies,
     /// Of ULP steps.
@@ -60,13 +62,23 @@ pub struct ContextModel {
     pub classes: [Option<ClassModel>; CLASSES],
 }
 
+impl ClassModel {
+    /// How many of a segment's changes it should have.
+    pub(crate) fn expected(&self, changes: u32) -> i64 {
+        (i64::from(changes) * i64::from(self.share)) >> PROBABILITY_BITS
+    }
+}
+
 impl ContextModel {
     /// The model that codes the tokens of a histogram best.
     pub fn from_histogram(histogram: &Histogram) -> Self {
         let mut model = Self::default();
+        let changes = |gaps: &[u32]| gaps.iter().map(|count| u64::from(*count)).sum::<u64>();
+        let all = changes(histogram.gaps.as_flattened()).max(1);
         for ((class, gaps), steps) in model.classes.iter_mut().zip(&histogram.gaps).zip(&histogram.steps) {
+            let share = ((changes(gaps) * u64::from(PROBABILITY_SUM) + all / 2) / all) as u16;
             let alphabets = Frequencies::from_histogram(gaps).zip(Frequencies::from_histogram(steps));
-            *class = alphabets.map(|(gaps, steps)| ClassModel { gaps, steps });
+            *class = alphabets.map(|(gaps, steps)| ClassModel { share, gaps, steps });
         }
         model
     }
@@ -75,6 +87,7 @@ impl ContextModel {
         let mask: u32 = self.classes.iter().zip(0..).map(|(class, bit)| u32::from(class.is_some()) << bit).sum();
         out.extend_from_slice(&mask.to_le_bytes());
         for class in self.classes.iter().flatten() {
+            push_varint(out, class.share.into());
             class.gaps.write(out);
             class.steps.write(out);
         }
@@ -85,9 +98,10 @@ impl ContextModel {
         let mut model = Self::default();
         for (class, bit) in model.classes.iter_mut().zip(0..) {
             if mask >> bit & 1 == 1 {
+                let share = cursor.varint_up_to(u64::from(PROBABILITY_SUM))? as u16;
                 let gaps = Frequencies::read(cursor, GAP_TOKENS)?;
                 let steps = Frequencies::read(cursor, STEP_TOKENS)?;
-                *class = Some(ClassModel { gaps, steps });
+                *class = Some(ClassModel { share, gaps, steps });
             }
         }
         Ok(model)

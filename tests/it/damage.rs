@@ -72,10 +72,12 @@ fn every_flip_of_the_header_behind_its_hash_is_survived() {
         let pushed = apply_pushed(&flipped, || usize::MAX, &base, &Zstd::default());
         check_survived(&pushed, &target, &format!("bit {bit} of the header, pushed"));
     }
-    // Free are the run id, the steps, and the base fingerprints of absolute segments, which take any base that leads to the target.
+    // Free are the run id, the steps, the base fingerprints of absolute segments, which take any base that leads to the target, and of the
+    // classes' shares (at most two bytes each) what makes no whole change of a small segment.
     let header = Header::read(&patch, &Zstd::default(), &Limits::default()).unwrap();
     let absolute = header.segments.iter().filter(|segment| segment.profile == Profile::Absolute).count();
-    let free = 8 * (header.run_id.len() + 2) + 64 * absolute;
+    let classes: usize = header.models.iter().map(|model| model.classes.iter().flatten().count()).sum();
+    let free = 8 * (header.run_id.len() + 2) + 64 * absolute + 16 * classes;
     assert!(
         accepted > 64 * absolute && accepted < free,
         "{accepted} of {} flips were accepted, {free} bits are free",

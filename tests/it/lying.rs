@@ -78,8 +78,8 @@ fn changed(patch: impl FnOnce(&mut RawPatch)) -> Vec<u8> {
 fn segment(dtype: u8, profile: u8, changes: u64, payload: Vec<u8>) -> Vec<u8> {
     let mut raw = sound(dtype, MOST_CELLS as u64);
     let model = (profile == 1).then_some(0);
-    // One class, one token each, neither with raw bits: a change costs no bit at all.
-    raw.models = vec![vec![(20, [vec![4096], vec![4096]])]];
+    // One class that has all changes, one token each, neither with raw bits: a change costs no bit at all.
+    raw.models = vec![vec![(20, 4096, [vec![4096], vec![4096]])]];
     raw.segments[0] = RawSegment { profile, model, changes, payload, ..raw.segments[0].clone() };
     raw.patch()
 }
@@ -154,9 +154,8 @@ fn segments_without_bytes() {
 #[test]
 fn changes_without_bits() {
     let changes = MOST_CELLS as u64;
-    let mut payload = Vec::new();
-    crate::support::raw::push_varint(&mut payload, changes);
-    payload.push(0);
+    // All are of the one class, as expected, and there are no words.
+    let mut payload = vec![0, 0];
     payload.extend([0, 0, 1, 0].repeat(4));
     assert_eq!(
         check("as many changes as cells", &segment(1, 1, changes, payload.clone()), 6 * MOST_CELLS + MIB),
@@ -173,7 +172,7 @@ fn changes_without_bits() {
 #[test]
 fn rans_words_without_bytes() {
     for words in [1 << 20, u64::from(u32::MAX >> 1), u64::from(u32::MAX), u64::MAX] {
-        let mut payload = vec![5];
+        let mut payload = vec![0];
         crate::support::raw::push_varint(&mut payload, words);
         payload.extend([0, 0, 1, 0].repeat(4));
         let code = check("rANS words", &segment(1, 1, 5, payload), MIB);

@@ -174,9 +174,10 @@ fn rule_04_numbers() {
     case.breaks(Damage::Number, |patch| patch.segments[WEIGHTS].cells = 1 << 32);
     case.breaks(Damage::Number, |patch| patch.segments[WEIGHTS].changes = 1 << 32);
     case.breaks(Damage::Number, |patch| patch.segments[WEIGHTS].declared_bytes = Some(1 << 32));
-    case.breaks(Damage::Number, |patch| patch.models[0][0].1[0] = vec![1; 85]);
-    case.breaks(Damage::Number, |patch| patch.models[0][0].1[1] = vec![1; 61]);
-    case.breaks(Damage::Number, |patch| patch.models[0][0].1[1] = vec![4097]);
+    case.breaks(Damage::Number, |patch| patch.models[0][0].2[0] = vec![1; 85]);
+    case.breaks(Damage::Number, |patch| patch.models[0][0].2[1] = vec![1; 61]);
+    case.breaks(Damage::Number, |patch| patch.models[0][0].2[1] = vec![4097]);
+    case.breaks(Damage::Number, |patch| patch.models[0][0].1 = 4097);
     // A packed plane longer than the plane.
     case.breaks_absolute(Damage::Number, |payload| payload.planes[1] = (1, vec![0; 4]));
 }
@@ -278,8 +279,8 @@ fn rule_09_sums() {
 fn rule_10_frequencies() {
     let case = Case::new();
     for alphabet in [vec![], vec![4095], vec![4096, 1], vec![4096, 0], vec![0], vec![2048, 2047], vec![4096; 60]] {
-        case.breaks(Damage::Frequencies, |patch| patch.models[0][0].1[0] = alphabet.clone());
-        case.breaks(Damage::Frequencies, |patch| patch.models[0][0].1[1] = alphabet);
+        case.breaks(Damage::Frequencies, |patch| patch.models[0][0].2[0] = alphabet.clone());
+        case.breaks(Damage::Frequencies, |patch| patch.models[0][0].2[1] = alphabet);
     }
 }
 
@@ -489,7 +490,7 @@ fn rule_23_step() {
         let alphabets =
             [&entry.gaps, &entry.steps].map(|alphabet| alphabet.get().iter().map(|f| u64::from(*f)).collect());
         case.breaks(Damage::Step, |patch| {
-            patch.models.push(vec![(3, alphabets)]);
+            patch.models.push(vec![(3, 4096, alphabets)]);
             let model = Some(patch.models.len() as u64 - 1);
             let segment = &mut patch.segments[index];
             assert_eq!(segment.cells, cells);

@@ -15,8 +15,6 @@ use pulse_format::{Deflate, FloatFormat, Inflate, fingerprint, with_float_cell};
 
 const FORMATS: [FloatFormat; 4] = [FloatFormat::Bf16, FloatFormat::F16, FloatFormat::E4m3, FloatFormat::E5m2];
 const SEED: u64 = 0x1234_5678_9abc_def0;
-/// One cell in so many changes: none.
-const NEVER: usize = 1 << 31;
 
 /// Both sides of a segment's pieces, as cells.
 type Pieces = Vec<(Vec<u16>, Vec<u16>)>;

@@ -5,7 +5,7 @@ use super::raw::{push_varint, take_varint};
 /// Section 5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContextualPayload {
-    /// Changes of each class that the model has.
+    /// Changes of each class that the model has: how many more than expected, as they are written.
     pub(crate) counts: Vec<u64>,
     pub(crate) states: [u32; 4],
     pub(crate) words: Vec<u16>,

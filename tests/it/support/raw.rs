@@ -39,7 +39,7 @@ impl RawTensor {
 }
 
 /// Class and its two alphabets, for each class that has an entry.
-pub(crate) type RawModel = Vec<(u32, [Vec<u64>; 2])>;
+pub(crate) type RawModel = Vec<(u32, u64, [Vec<u64>; 2])>;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RawSegment {
@@ -69,7 +69,8 @@ impl RawPatch {
             let classes = (0..).zip(&model.classes).filter_map(|(class, entry)| Some((class, entry.as_ref()?)));
             let alphabet =
                 |frequencies: &pulse_format::Frequencies| frequencies.get().iter().copied().map(u64::from).collect();
-            classes.map(|(class, entry)| (class, [alphabet(&entry.gaps), alphabet(&entry.steps)])).collect()
+            let fields = |entry: &pulse_format::model::ClassModel| [alphabet(&entry.gaps), alphabet(&entry.steps)];
+            classes.map(|(class, entry)| (class, entry.share.into(), fields(entry))).collect()
         });
         let segments = header.segments.iter().map(|segment| {
             let (profile, model) = match segment.profile {
@@ -120,11 +121,14 @@ impl RawPatch {
         }
         push_varint(&mut out, self.models.len() as u64 + self.extra_models);
         for model in &self.models {
-            let mask: u32 = model.iter().map(|(class, _)| 1 << class).sum();
+            let mask: u32 = model.iter().map(|(class, ..)| 1 << class).sum();
             out.extend_from_slice(&mask.to_le_bytes());
-            for alphabet in model.iter().flat_map(|(_, alphabets)| alphabets) {
-                push_varint(&mut out, alphabet.len() as u64);
-                alphabet.iter().for_each(|frequency| push_varint(&mut out, *frequency));
+            for (_, share, alphabets) in model {
+                push_varint(&mut out, *share);
+                for alphabet in alphabets {
+                    push_varint(&mut out, alphabet.len() as u64);
+                    alphabet.iter().for_each(|frequency| push_varint(&mut out, *frequency));
+                }
             }
         }
         push_varint(&mut out, self.segments.len() as u64 + self.extra_segments);
