@@ -31,7 +31,7 @@ struct Pending<'a> {
     placed: usize,
     /// The rank of the next.
     next: Option<u32>,
-    /// Cells of the class before the current region.
+    /// Cells of the class before the current region, counted only while there is a next.
     seen: u32,
 }
 
@@ -65,9 +65,10 @@ impl<'a> ContextualPlacer<'a> {
         let region_bytes = REGION_CELLS * C::BYTES;
         for (bytes, first_word) in cells.chunks_mut(region_bytes).zip((first_word..).step_by(region_bytes / 4)) {
             region.clear();
+            let wanted = self.classes.iter().zip(0..).map(|(class, bit)| u32::from(class.next.is_some()) << bit).sum();
             for (strip, word) in bytes.chunks(STRIP_BYTES).zip((first_word..).step_by(STRIP_BYTES / 4)) {
                 self.sums.base += block_fingerprint(strip, salts.at(word), word as u32);
-                region.add_strip::<C>(masks, strip);
+                region.add_strip::<C>(masks, strip, wanted);
             }
             self.place_region::<C>(masks, bytes, &region, &mut salts, first_word, &mut words);
         }

@@ -40,9 +40,10 @@ impl Region {
         (self.used, self.totals) = (0, [0; CLASSES]);
     }
 
-    /// Adds a strip of cells; the last of a piece may have fewer. What does not fit is dropped.
+    /// Adds a strip of cells; the last of a piece may have fewer. What does not fit is dropped. Of a class that is not in
+    /// the bit set `wanted` no rank or place may be asked.
     #[inline(always)]
-    pub(crate) fn add_strip<C: FloatCell>(&mut self, masks: impl Masks, cells: &[u8]) {
+    pub(crate) fn add_strip<C: FloatCell>(&mut self, masks: impl Masks, cells: &[u8], wanted: u32) {
         let Self { pairs, before, used, totals } = self;
         let added = (cells.len() / C::BYTES).div_ceil(PAIR_CELLS).min(REGION_PAIRS - *used);
         let (pairs, before) = (&mut pairs.0[*used..*used + added], &mut before.0[*used..*used + added]);
@@ -51,7 +52,7 @@ impl Region {
         let mut counts = *totals;
         for (pair, before) in pairs.iter().zip(before) {
             *before = counts;
-            let here = masks.count_classes(pair);
+            let here = masks.count_classes(pair, wanted);
             counts.iter_mut().zip(here).for_each(|(count, here)| *count += u16::from(here));
         }
         *totals = counts;
@@ -125,7 +126,7 @@ mod tests {
             })
             .collect();
         region.clear();
-        bytes.chunks(STRIP_BYTES).for_each(|block| region.add_strip::<C>(Portable, block));
+        bytes.chunks(STRIP_BYTES).for_each(|block| region.add_strip::<C>(Portable, block, u32::MAX));
         let mut seen = [0u16; CLASSES];
         for (place, cell) in bytes.chunks(C::BYTES).enumerate() {
             let class = C::class(cell.iter().rev().fold(0, |cell, byte| cell << 8 | u16::from(*byte)));

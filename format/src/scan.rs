@@ -99,7 +99,7 @@ impl<M: Masks> ContextualScan<'_, M> {
             let first = (salts.at(strip.first_word), strip.first_word as u32);
             sums.base += compare(*masks, [strip.base, strip.target], first, start / 4, places);
             masks.prefetch(next_target, STRIP_BYTES);
-            counted.add_strip::<C>(*masks, strip.base);
+            counted.add_strip::<C>(*masks, strip.base, u32::MAX);
         }
         cells.clear();
         let (cells_per_word, bits) = (4 / C::BYTES, 8 * C::BYTES);

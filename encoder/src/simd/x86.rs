@@ -75,8 +75,8 @@ masks! { Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt",
         let (low, high) = halves(row);
         u64::from(equal(low)) | u64::from(equal(high)) << 32
     }
-    fn count_classes(rows: &RowPair) -> [u8; CLASSES] {
-        Portable.count_classes(rows)
+    fn count_classes(rows: &RowPair, wanted: u32) -> [u8; CLASSES] {
+        Portable.count_classes(rows, wanted)
     }
     fn nonzero(words: &[u32; GROUP_WORDS]) -> u64 {
         let mut mask = 0;
@@ -104,7 +104,7 @@ masks! { Avx512, "avx512f,avx512bw,avx512vl,avx512vbmi,avx512bitalg,avx512vpopcn
         let row = unsafe { _mm512_loadu_si512(row.as_ptr().cast()) };
         _mm512_cmpeq_epi8_mask(row, _mm512_set1_epi8(byte as i8))
     }
-    fn count_classes(rows: &RowPair) -> [u8; CLASSES] {
+    fn count_classes(rows: &RowPair, _wanted: u32) -> [u8; CLASSES] {
         // SAFETY: a row has the 64 bytes that are loaded, and any alignment will do.
         let rows = [0, 1].map(|row: usize| unsafe { _mm512_loadu_si512(rows[row].as_ptr().cast()) });
         // Of eight classes at a time: a byte for each cell with the bit of its class, which a product with the unit matrix
