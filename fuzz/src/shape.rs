@@ -21,8 +21,6 @@ pub struct Shape {
     tensors_a_segment: u8,
     blocks_a_segment: u8,
     blocks_a_run: u8,
-    /// What the first segment is told of those before: wrong as it may be, it decides only how fast the scan is.
-    hint: (u8, u8),
 }
 
 /// A few fuzzed bits spread over many, so that short inputs reach far. 0 stays 0.
