@@ -1,8 +1,8 @@
 //! Question: how small and how fast are our patches, beside every peer's and beside the entropy of our own model?
 //!
 //! Data: step 25 -> 26 of both real chains (`--chain`), and synthetic pairs of `--cells` cells from 0.05 % to 20 % density. Every
-//! codec runs on one thread in a process of its own, is timed in memory (median of `--runs`), and its result is compared with the target
-//! bit for bit before its line is printed. "decode" is bytes to changes; "apply" is bytes and base to the target's cells in memory.
+//! codec runs on one thread in a process of its own, the codecs in turn, is timed in memory (median of `--runs` rounds), and its result is
+//! compared with the target bit for bit before its line is printed. "decode" is bytes to changes; "apply" is bytes and base to the target's cells in memory.
 
 use clap::Parser;
 use pulse_benches::codec::{self, Cells};
@@ -28,7 +28,7 @@ struct Options {
     /// Densities to synthesise, in percent [default: 0.05 to 20]
     #[arg(long, value_delimiter = ',')]
     densities: Vec<f64>,
-    /// Timed runs of each codec
+    /// Rounds, each with every codec
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Also run external tools where installed: minutes each
@@ -42,8 +42,11 @@ struct Options {
     one: Option<Vec<String>>,
 }
 
+/// Of which a process takes the median.
+const TIMED_RUNS: usize = 3;
+
 /// What one codec did with one pair.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Row {
     bytes: u64,
     encode_seconds: f64,
@@ -53,10 +56,30 @@ struct Row {
     decode_memory: u64,
 }
 
+impl Row {
+    /// Field by field.
+    fn median(rows: &[Self]) -> Self {
+        let seconds = |field: fn(&Self) -> f64| {
+            let mut all: Vec<f64> = rows.iter().map(field).collect();
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let most = |field: fn(&Self) -> u64| rows.iter().map(field).max().unwrap_or_default();
+        Self {
+            bytes: most(|row| row.bytes),
+            encode_seconds: seconds(|row| row.encode_seconds),
+            decode_seconds: seconds(|row| row.decode_seconds),
+            apply_seconds: seconds(|row| row.apply_seconds),
+            encode_memory: most(|row| row.encode_memory),
+            decode_memory: most(|row| row.decode_memory),
+        }
+    }
+}
+
 fn main() {
     let options = Options::parse();
     if let Some(one) = &options.one {
-        return run_one(&one[0], one[1].as_ref(), one[2].as_ref(), options.runs);
+        return run_one(&one[0], one[1].as_ref(), one[2].as_ref());
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut pairs = match &options.chain {
@@ -105,8 +128,15 @@ fn compare(pair: &PairFiles, options: &Options, folder: &Path) {
         "| codec | bytes | B/change | over entropy | smaller than dense | encode ns/change | ns/cell | decode ns/change | apply ns/change | ns/cell | encode MiB | apply MiB |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
-    for codec in codec::all() {
-        let row = in_own_process(&codec.name(), pair, options.runs);
+    let codecs = codec::all();
+    let rounds = if is_bench() { options.runs } else { 1 };
+    // In turn, so that what else the machine does meets all alike.
+    let mut rows = vec![Vec::new(); codecs.len()];
+    for _ in 0..rounds {
+        codecs.iter().zip(&mut rows).for_each(|(codec, rows)| rows.push(in_own_process(&codec.name(), pair)));
+    }
+    for (codec, rows) in codecs.iter().zip(&rows) {
+        let row = Row::median(rows);
         let per_change = row.bytes as f64 / changes;
         let nanoseconds = |seconds: f64, each: f64| seconds * 1e9 / each;
         println!(
@@ -144,11 +174,10 @@ fn compare(pair: &PairFiles, options: &Options, folder: &Path) {
 }
 
 /// A fresh process for each codec, so that none sees another's memory.
-fn in_own_process(codec: &str, pair: &PairFiles, runs: usize) -> Row {
+fn in_own_process(codec: &str, pair: &PairFiles) -> Row {
     let program = std::env::current_exe().expect("this program has a path");
-    let runs = if is_bench() { runs } else { 1 };
     let output = std::process::Command::new(program)
-        .args(["--runs", &runs.to_string(), "--one", codec])
+        .args(["--one", codec])
         .args([&pair.base, &pair.target])
         .env("RAYON_NUM_THREADS", "1")
         .output()
@@ -157,7 +186,7 @@ fn in_own_process(codec: &str, pair: &PairFiles, runs: usize) -> Row {
     serde_json::from_slice(&output.stdout).expect("a row")
 }
 
-fn run_one(name: &str, base: &Path, target: &Path, runs: usize) {
+fn run_one(name: &str, base: &Path, target: &Path) {
     let codec = codec::all().into_iter().find(|codec| codec.name() == name).expect("a known codec");
     let open = |path: &Path| Checkpoint::open(path).expect("a bench file");
     let (base, target) = (open(base), open(target));
@@ -169,21 +198,16 @@ fn run_one(name: &str, base: &Path, target: &Path, runs: usize) {
     let mut cells = copy(&base);
     let ((), decode_memory) = peak_memory(|| codec.apply(&patch, &base, &mut cells));
     assert!(cells == copy(&target), "{name} gives another target");
-    let (again, encode) = timed(runs, || codec.encode(&base, &target));
+    let (again, encode) = timed(TIMED_RUNS, || codec.encode(&base, &target));
     assert!(again == patch, "{name} encodes differently the second time");
-    let (_, decode) = timed(runs, || codec.decode(&patch, &base));
-    let mut apply: Vec<f64> = (0..runs)
-        .map(|_| {
-            cells = copy(&base);
-            timed(1, || codec.apply(&patch, &base, &mut cells)).1.as_secs_f64()
-        })
-        .collect();
-    apply.sort_by(f64::total_cmp);
+    let (_, decode) = timed(TIMED_RUNS, || codec.decode(&patch, &base));
+    cells = copy(&base);
+    let ((), apply) = timed(1, || codec.apply(&patch, &base, &mut cells));
     let row = Row {
         bytes: patch.len() as u64,
         encode_seconds: encode.as_secs_f64(),
         decode_seconds: decode.as_secs_f64(),
-        apply_seconds: apply[runs / 2],
+        apply_seconds: apply.as_secs_f64(),
         encode_memory,
         decode_memory,
     };

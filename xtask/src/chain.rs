@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use pulse_tests::fixtures::{ChainName, FULL_CHAIN_VARIABLE, StepFile, tensor_sha256};
+use pulse_tests::fixtures::{ChainName, ExcerptChain, FULL_CHAIN_VARIABLE, StepFile, tensor_sha256};
 use serde_json::Value;
 
 use crate::process::{self, program};
@@ -21,12 +21,18 @@ pub(crate) struct Args {
     /// Folder with build.py, chain.json and the patches [default: ../shared/data/smollm2-chain beside the project]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where the chains go [default: target/chain]
+    /// Where the chains go [default: target/chain, or target/excerpt]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write the excerpt of nine tensors that this repository holds instead, 60 MB
+    #[arg(long, conflicts_with = "data")]
+    excerpt: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.excerpt {
+        return write_excerpt(&args.out.clone().unwrap_or_else(|| workspace::target_dir().join("excerpt")));
+    }
     let data = args.data.clone().unwrap_or_else(|| workspace::root().join("../shared/data/smollm2-chain"));
     let build = data.join("build.py");
     ensure!(
@@ -57,6 +63,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         process::run(&mut command)?;
     }
     println!("{FULL_CHAIN_VARIABLE}={}", out.display());
+    Ok(())
+}
+
+fn write_excerpt(out: &Path) -> Result<()> {
+    for chain in ChainName::ALL {
+        let folder = out.join(chain.as_str());
+        fs::create_dir_all(&folder)?;
+        let steps = ExcerptChain::load(chain).materialise_all(&folder);
+        println!("{chain}: {} steps in {}", steps.len(), folder.display());
+    }
     Ok(())
 }
 
@@ -102,7 +118,6 @@ fn missing(steps: &[(u32, String)], folder: &Path) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use pulse_tests::fixtures::ExcerptChain;
 
     use super::*;
 
