@@ -90,8 +90,8 @@ pub fn decode(
         if usize::from(*token) >= GAP_TOKENS {
             return Err(cursor.damaged(Damage::Plane));
         }
-        let (low, bits) = bucket(*token);
-        let position = next + u64::from(low) + (raw.take(bits) & ((1 << bits) - 1));
+        let gap = bucket(*token);
+        let position = next + u64::from(gap.low) + (raw.take(gap.raw_bits) & u64::from(gap.mask));
         positions.push(position as u32);
         next = position + 1;
     }

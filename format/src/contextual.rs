@@ -285,10 +285,10 @@ impl ClassTables {
         let mut next = 0u64;
         let mut largest_step = 0;
         let mut finish = |raw: &mut RawReader, gap: u8, step: u8, rank_out: &mut u32, step_out: &mut i16| {
-            let ((gap_low, gap_bits), (step_low, step_bits)) = (bucket(gap), bucket(step));
-            let window = raw.take(gap_bits + step_bits);
-            let gap = gap_low + (window as u32 & ((1 << gap_bits) - 1));
-            let step = step_low + ((window >> gap_bits) as u32 & ((1 << step_bits) - 1));
+            let (gap, step) = (bucket(gap), bucket(step));
+            let window = raw.take(gap.raw_bits + step.raw_bits);
+            let (gap, step) =
+                (gap.low + (window as u32 & gap.mask), step.low + ((window >> gap.raw_bits) as u32 & step.mask));
             let rank = next + u64::from(gap);
             // Ranks over 32 bits are refused by the caller, who learns of them from the last one.
             *rank_out = rank as u32;

@@ -4,6 +4,7 @@ use crate::bytes::{Cursor, push_varint};
 use crate::error::{Damage, Error};
 use crate::layout::{PROBABILITY_BITS, PROBABILITY_SUM, RANS_LANES, RANS_LOW};
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 /// How often each token of an alphabet is expected, in units of 1/4,096. The last token has a frequency above 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -122,10 +123,10 @@ impl Encoder {
         let state = &mut self.states[LANE];
         let Interval { frequency, bias, reciprocal } = interval;
         // Without a branch, which nothing could predict.
-        let high = u32::from(*state >> (32 - PROBABILITY_BITS) >= frequency);
+        let high = *state >> (32 - PROBABILITY_BITS) >= frequency;
         self.words.get_mut(self.next).into_iter().for_each(|word| *word = *state as u16);
-        self.next = self.next.saturating_sub(high as usize);
-        let low = *state >> (16 * high);
+        self.next = self.next.saturating_sub(usize::from(high));
+        let low = select_unpredictable(high, *state >> 16, *state);
         let quotient = ((u128::from(reciprocal) * u128::from(low)) >> 64) as u32;
         // quotient * 4096 + remainder + start, where remainder is low - quotient * frequency.
         *state = low.wrapping_add(quotient.wrapping_mul(PROBABILITY_SUM - frequency)).wrapping_add(bias);
@@ -194,11 +195,11 @@ impl<'a> Decoder<'a> {
         let state = frequency.wrapping_mul(state >> PROBABILITY_BITS).wrapping_add(entry >> 20);
         let word = self.words.get(self.next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
         // Without a branch, which nothing could predict.
-        let low = u32::from(state < RANS_LOW);
-        self.next += low as usize;
+        let low = state < RANS_LOW;
+        self.next += usize::from(low);
         #[expect(clippy::indexing_slicing, reason = "lane is checked at compile time")]
         {
-            self.states[LANE] = state << (16 * low) | (word & low.wrapping_neg());
+            self.states[LANE] = select_unpredictable(low, state << 16 | word, state);
         }
         entry as u8
     }

@@ -22,16 +22,27 @@ pub(crate) fn split(value: u32) -> Split {
     Split { token: token as u8, raw_bits, raw: value & ((1 << raw_bits) - 1) }
 }
 
-/// The smallest number of a token, and how many raw bits are added to it.
+/// The numbers of a token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bucket {
+    /// The smallest.
+    pub(crate) low: u32,
+    /// How many raw bits are added to it.
+    pub(crate) raw_bits: u32,
+    /// The largest number that so many bits hold.
+    pub(crate) mask: u32,
+}
+
 #[inline(always)]
-pub(crate) fn bucket(token: u8) -> (u32, u32) {
+pub(crate) fn bucket(token: u8) -> Bucket {
     // A table, since which branch a token takes cannot be predicted.
     #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
-    const BUCKETS: [(u32, u32); 256] = {
-        let mut buckets = [(0, 0); 256];
+    const BUCKETS: [Bucket; 256] = {
+        let mut buckets = [Bucket { low: 0, raw_bits: 0, mask: 0 }; 256];
         let mut token = 0;
         while token < GAP_TOKENS {
-            buckets[token] = bucket_of(token as u32);
+            let (low, raw_bits) = bucket_of(token as u32);
+            buckets[token] = Bucket { low, raw_bits, mask: (1 << raw_bits) - 1 };
             token += 1;
         }
         buckets
@@ -72,7 +83,8 @@ mod tests {
     fn tokens_cover_every_number_once() {
         let mut next = 0;
         for token in 0..GAP_TOKENS as u8 {
-            let (low, raw_bits) = bucket(token);
+            let Bucket { low, raw_bits, mask } = bucket(token);
+            assert_eq!(mask, (1 << raw_bits) - 1);
             assert_eq!(low, next, "buckets are adjacent");
             for value in [low, low + (1 << raw_bits) - 1] {
                 assert_eq!(split(value), Split { token, raw_bits, raw: value - low });
