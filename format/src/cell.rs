@@ -15,7 +15,7 @@ pub enum FloatFormat {
     E5m2,
 }
 
-/// One float format at compile time, so that the block kernels are compiled for each.
+/// One float format at compile time, so that the kernels are compiled for each.
 pub trait FloatCell: Copy {
     /// The format.
     const FORMAT: FloatFormat;

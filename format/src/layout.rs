@@ -24,7 +24,7 @@ pub const MAX_MODELS: usize = 1 << 16;
 
 /// Cells a segment covers at most: 8 MiB of BF16, and ranks that fit 22 bits.
 pub const MAX_SEGMENT_CELLS: u32 = 1 << 22;
-/// A cut inside a tensor falls on a multiple of this many cells; also the unit of the block kernels.
+/// A cut inside a tensor falls on a multiple of this many cells; also the unit of the GPU kernels.
 pub const BLOCK_CELLS: usize = 1024;
 /// Widest cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 8;
