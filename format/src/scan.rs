@@ -61,7 +61,7 @@ pub fn scan_contextual<C: FloatCell>(
     };
     for piece in pieces {
         for (region, start) in chunks(*piece, REGION_CELLS * C::BYTES).zip((0..).step_by(REGION_CELLS * C::BYTES)) {
-            scan.compare::<C>(region, seed, |block| piece.after(start + block));
+            scan.compare::<C>(region, seed, |byte| piece.after(start + byte));
             scan.add_changes::<C>();
         }
     }
