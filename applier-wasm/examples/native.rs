@@ -3,9 +3,9 @@
 //! `cargo run -p pulse-applier-wasm --example native [BASE.safetensors PATCH.pulse...]`; without arguments a small checkpoint of this
 //! repository's tests is used. A GPU is needed, or a software one (Debian: mesa-vulkan-drivers).
 
-use pulse_applier_wasm::NoHooks;
 use pulse_applier_wasm::gpu::wgpu_port::{WgpuPort, wgpu};
-use pulse_applier_wasm::gpu::{Layout, Options, Session};
+use pulse_applier_wasm::gpu::{Layout, Session};
+use pulse_applier_wasm::{NoHooks, Options};
 use pulse_format::{Dtype, Tensor};
 use safetensors::SafeTensors;
 use std::error::Error;

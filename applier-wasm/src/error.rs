@@ -97,6 +97,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// The problem of a binding that shares memory with another: each cell would be changed twice.
+    pub(crate) fn overlap(other: &str) -> String {
+        format!("its memory overlaps that of {other}: bind tied weights once, under the checkpoint's name")
+    }
+
     /// A stable name for programs; the `code` of the errors that JS sees.
     pub fn code(&self) -> &'static str {
         match self {

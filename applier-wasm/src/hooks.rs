@@ -1,6 +1,7 @@
 //! What a receiver asks and tells its caller while it works.
 
 use crate::error::Error;
+use pulse_format::Step;
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,25 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// What is about to be written, once all of it was verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Intent {
+    /// The step now.
+    pub base_step: Step,
+    /// The step afterwards.
+    pub target_step: Step,
+    /// Cells that will change, of those that are bound.
+    pub changes: u64,
+    /// Cells that are bound.
+    pub cells: u64,
+    /// Bytes of the patch that were needed.
+    pub patch_bytes: u64,
+    /// Bytes kept so that the patch can be taken back; `None` if that is over [`Options::undo_bytes`](crate::Options::undo_bytes): then a
+    /// failure may poison the receiver, and there is no undo.
+    pub undo_bytes: Option<u64>,
+}
+
 /// The caller's side of an apply. Every method has a default that does nothing.
 #[expect(async_fn_in_trait, reason = "receivers are driven on one thread, in browsers above all")]
 pub trait Hooks {
@@ -52,6 +72,11 @@ pub trait Hooks {
     /// Called between pieces of work: a place to let others run, where all run on one thread.
     async fn pause(&self) {}
 
+    /// Called when all was verified, before [`Hooks::quiesce`]: the last moment to refuse is there.
+    fn verified(&self, intent: Intent) {
+        let _ = intent;
+    }
+
     /// Called before the first write: the engine must have submitted what it has recorded, and record nothing until
     /// [`Hooks::invalidate`].
     ///
@@ -62,7 +87,8 @@ pub trait Hooks {
     }
 
     /// Called once the new weights are in place and checked, or the old ones back: what the engine derived from weights
-    /// (caches of keys and values, packed copies) is void.
+    /// (caches of keys and values, packed copies) is void. After a failure that poisons the receiver it is not called: there are
+    /// no weights then for the engine to go on with.
     ///
     /// # Errors
     /// Whatever keeps the engine from it; the apply then reports it, with the weights whole.

@@ -5,6 +5,8 @@
 //!
 //! - With a GPU: a [`gpu::Session`] over a [`gpu::Port`].
 //! - Without: a [`cpu::Session`] over memory the caller owns.
+//!
+//! Both are a [`Session`], which holds the order of an apply, over a [`receiver::Receiver`] of their own.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
@@ -18,12 +20,13 @@ mod inflate;
 #[cfg(target_arch = "wasm32")]
 mod js;
 mod patch;
-#[cfg(all(feature = "cpu", target_arch = "wasm32", target_feature = "simd128"))]
-mod simd;
+pub mod receiver;
+mod session;
 mod source;
 
 pub use error::Error;
-pub use hooks::{Hooks, NoHooks, Phase, Progress};
+pub use hooks::{Hooks, Intent, NoHooks, Phase, Progress};
 pub use inflate::Zstd;
 pub use patch::Patch;
+pub use session::{Applied, Options, Session};
 pub use source::Source;

@@ -6,10 +6,11 @@
 
 use clap::Parser;
 use pulse_applier_wasm::NoHooks;
+use pulse_applier_wasm::Options;
 use pulse_applier_wasm::gpu::kernels::{CHANGES_PER_WORKGROUP, Kernel, PARAMS_BYTES, Params, Slot, Storage};
 use pulse_applier_wasm::gpu::port::{Binding, Command, Port, Usage};
 use pulse_applier_wasm::gpu::wgpu_port::{OpenOptions, WgpuBuffer, WgpuPort};
-use pulse_applier_wasm::gpu::{Element, Layout, Options, Session};
+use pulse_applier_wasm::gpu::{Element, Layout, Session};
 use pulse_benches::{PairFiles, excerpt_pair, real_pairs};
 use pulse_encoder::{Checkpoint, EncodeOptions, ProfileChoice, Silent, encode};
 use pulse_format::Tensor;
@@ -162,7 +163,7 @@ fn by_patch(port: &WgpuPort, weights: &[Weight], patch: &[u8], contextual: bool)
     let seconds = start.elapsed().as_secs_f64();
     drop(session);
     check(port, weights, &buffers, "patch");
-    let counts = applied.counts;
+    let counts = applied.device.unwrap();
     let dense: u64 = weights.iter().map(|weight| weight.base.len() as u64).sum();
     // Base and target are fingerprinted whole. To find a rank, at most a block is read, half of it in the mean.
     let places = if contextual { applied.changes * 1024 } else { 0 };

@@ -1,15 +1,14 @@
 //! Question: how fast does the wasm receiver apply a patch to memory, beside the same receiver compiled for this CPU, on one thread?
 //!
 //! Both are the session of `pulse_applier_wasm::cpu` over a whole checkpoint, in turn: Node runs the module that `cargo xtask wasm` made.
-//! Beside it, how many symbols (two for each change) a second the entropy decoder expands, in both. Every result is compared.
+//! The native one takes the widest instructions that this CPU has. Every result is compared.
 
 use clap::Parser;
+use pulse_applier_wasm::NoHooks;
 use pulse_applier_wasm::cpu::Session;
-use pulse_applier_wasm::{NoHooks, Zstd};
 use pulse_benches::{PairFiles, excerpt_pair, is_bench, real_pairs};
 use pulse_encoder::{Checkpoint, EncodeOptions, Silent, encode_file};
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
-use pulse_format::{Header, Limits, Profile, Step};
+use pulse_format::Step;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -46,9 +45,7 @@ fn main() {
             vec![excerpt_pair(folder.path())]
         }
     };
-    println!(
-        "| pair | wasm apply s | native apply s | wasm / native speed | wasm symbols/s | native symbols/s |\n|---|---|---|---|---|---|"
-    );
+    println!("| pair | wasm apply s | native apply s | wasm / native speed |\n|---|---|---|---|");
     for pair in pairs {
         compare(&pair, &root, folder.path(), runs);
     }
@@ -58,7 +55,6 @@ fn main() {
 #[derive(Debug, Default, serde::Deserialize)]
 struct Times {
     applies: Vec<f64>,
-    expansions: Vec<f64>,
     changes: u64,
 }
 
@@ -71,22 +67,16 @@ fn compare(pair: &PairFiles, root: &Path, folder: &Path, runs: usize) {
     for _ in 0..runs {
         for (all, one) in [(&mut wasm, in_node(pair, root, &patch)), (&mut native, natively(pair, &patch))] {
             all.applies.extend(one.applies);
-            all.expansions.extend(one.expansions);
             all.changes = one.changes;
         }
     }
     assert_eq!(wasm.changes, native.changes);
-    // The least, for so short a time: others on the machine only add to it.
-    let least = |series: &[f64]| series.iter().copied().fold(f64::MAX, f64::min);
-    let symbols = |times: &Times| 2.0 * times.changes as f64 / least(&times.expansions) / 1e6;
     println!(
-        "| {} | {:.3} | {:.3} | {:.2} | {:.0} M | {:.0} M |",
+        "| {} | {:.3} | {:.3} | {:.2} |",
         pair.name,
         median(&wasm.applies),
         median(&native.applies),
         median(&native.applies) / median(&wasm.applies),
-        symbols(&wasm),
-        symbols(&native),
     );
 }
 
@@ -101,43 +91,18 @@ fn in_node(pair: &PairFiles, root: &Path, patch: &Path) -> Times {
 fn natively(pair: &PairFiles, patch: &Path) -> Times {
     let patch = std::fs::read(patch).expect("a patch");
     let (base, target) = [&pair.base, &pair.target].map(|path| Checkpoint::open(path).expect("a checkpoint")).into();
-    let mut session = Session::new(None);
+    let mut session = Session::new(Default::default());
     for stored in base.tensors() {
         session.bind(stored.tensor.clone(), base.bytes(stored).to_vec(), 0).expect("a tensor and its bytes");
     }
     let start = Instant::now();
-    let applied =
-        pollster::block_on(session.apply(patch.as_slice(), &Limits::default(), &NoHooks)).expect("a patch that fits");
+    let applied = pollster::block_on(session.apply(patch.as_slice(), &NoHooks)).expect("a patch that fits");
     let seconds = start.elapsed().as_secs_f64();
     for stored in target.tensors() {
         let found = session.memory(&stored.tensor.name).map(Vec::as_slice);
         assert!(found == Some(target.bytes(stored)), "{} is not the target's", stored.tensor.name);
     }
-    let expand_once = |_| {
-        let start = Instant::now();
-        assert_eq!(expand(&patch, REPEATS), REPEATS as u64 * applied.changes, "symbols are missing");
-        start.elapsed().as_secs_f64() / REPEATS as f64
-    };
-    Times { applies: vec![seconds], expansions: (0..10).map(expand_once).collect(), changes: applied.changes }
-}
-
-/// How often a patch is decoded at a time, as in `decode.mjs`.
-const REPEATS: usize = 2;
-
-/// Decodes every segment as often, and drops the changes.
-fn expand(patch: &[u8], rounds: usize) -> u64 {
-    let header = Header::read(patch, &Zstd, &Limits::default()).expect("a header");
-    let (mut decoder, mut changes) = (ContextualDecoder::default(), ContextualChanges::default());
-    let mut expanded = 0;
-    for (index, segment) in (0..rounds).flat_map(|_| header.segments.iter().enumerate()) {
-        if let Profile::Contextual { .. } = segment.profile {
-            let range = segment.byte_range();
-            let payload = &patch[range.start as usize..range.end as usize];
-            decoder.decode(&header, index, payload, &mut changes).expect("a payload");
-            expanded += changes.len() as u64;
-        }
-    }
-    expanded
+    Times { applies: vec![seconds], changes: applied.changes }
 }
 
 fn median(series: &[f64]) -> f64 {

@@ -1,7 +1,7 @@
 //! Ours and the peers' formats behind one face: encode, decode, apply, each on one thread and in memory.
 
 use pulse_encoder::{Checkpoint, EncodeOptions, PatchFile, ProfileChoice, Silent, Sink, StoredTensor, Zstd};
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
+use pulse_format::SegmentDecoder;
 use pulse_format::{Profile, absolute};
 use pulse_interop::PatchFormat;
 use std::collections::HashMap;
@@ -48,22 +48,14 @@ impl Codec for Ours {
 
     fn decode(&self, patch: &[u8], _: &Checkpoint) -> u64 {
         let header = pulse_format::Header::read(patch, &Zstd::default(), &Default::default()).expect("our own header");
-        let (mut decoder, mut changes) = (ContextualDecoder::default(), ContextualChanges::default());
+        let mut decoder = SegmentDecoder::default();
         let mut count = 0;
-        for (index, segment) in header.segments.iter().enumerate() {
-            let range = segment.byte_range();
+        for index in 0..header.segments.len() {
+            let segment = header.segment(index).expect("our own header");
+            let range = segment.entry().byte_range();
             let payload = &patch[range.start as usize..range.end as usize];
             segment.check_payload(payload).expect("our own payload");
-            count += match segment.profile {
-                Profile::Unchanged => 0,
-                Profile::Contextual { .. } => {
-                    decoder.decode(&header, index, payload, &mut changes).expect("our own payload");
-                    changes.len()
-                }
-                Profile::Absolute => absolute::decode(payload, segment.cells, segment.changes, 2, &Zstd::default())
-                    .expect("our own payload")
-                    .len(),
-            };
+            count += decoder.decode(&segment, payload, &Zstd::default()).expect("our own payload").len();
         }
         count as u64
     }

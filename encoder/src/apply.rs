@@ -5,17 +5,10 @@ use crate::error::{Error, TensorMismatch};
 use crate::pair::describe;
 use crate::patch_file::PatchFile;
 use crate::progress::Progress;
-use crate::simd::{fingerprint, place_absolute, place_contextual};
 use crate::zstd::Zstd;
-use pulse_format::absolute;
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
-use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
-use pulse_format::scan::Fingerprints;
-use pulse_format::{Damage, Fingerprint, Place, Profile, with_float_cell};
+use pulse_format::segment::{Runs, apply_runs};
+use pulse_format::{Piece, SegmentDecoder};
 use rayon::prelude::*;
-
-/// Cells are copied, changed and handed on in runs of this many bytes, which stay in the cache. Whole blocks of every dtype.
-const RUN_BYTES: usize = 256 << 10;
 
 /// Takes the target's cells. Called from several threads, each run once, in no order.
 pub trait Sink: Sync {
@@ -50,7 +43,7 @@ pub fn apply(patch: &PatchFile, base: &Checkpoint, sink: &dyn Sink, progress: &d
         if progress.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        applier.segment(index, scratch)
+        applier.segment(index, scratch).map_err(|error| error.of_patch(patch.path()))
     })
 }
 
@@ -72,8 +65,7 @@ fn match_tensors<'a>(patch: &PatchFile, base: &'a Checkpoint) -> Result<Vec<&'a 
 
 #[derive(Default)]
 struct Scratch {
-    decoder: ContextualDecoder,
-    changes: ContextualChanges,
+    decoder: SegmentDecoder,
     run: Vec<u8>,
 }
 
@@ -86,82 +78,30 @@ struct Applier<'a> {
 }
 
 impl Applier<'_> {
-    fn segment(&self, index: usize, scratch: &mut Scratch) -> Result<(), Error> {
-        let header = self.patch.header();
-        let segment = &header.segments[index];
-        let dtype = header.tensors[segment.tensor].dtype;
-        let payload = self.patch.payload(segment);
-        let refuse = |error: pulse_format::Error| Error::patch(self.patch.path())(error.in_segment(index));
-        segment.check_payload(payload).map_err(refuse)?;
-        let sums = match (segment.profile, dtype.float_format()) {
-            (Profile::Contextual { .. }, Some(format)) => {
-                let Scratch { decoder, changes, run } = scratch;
-                decoder.decode(header, index, payload, changes).map_err(refuse)?;
-                let mut placer = ContextualPlacer::new(changes, header.seed);
-                self.runs(index, run, |run, tensor, first_word| {
-                    with_float_cell!(format, C => place_contextual::<C>(&mut placer, run, tensor, first_word));
-                })?;
-                let base = placer.base_fingerprint();
-                placer.finish().ok_or(base)
-            }
-            (Profile::Absolute, _) => {
-                let changes =
-                    absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), &Zstd::default());
-                let changes = changes.map_err(refuse)?;
-                let mut placer = AbsolutePlacer::new(&changes, dtype.cell_bytes(), header.seed);
-                self.runs(index, &mut scratch.run, |run, tensor, first_word| {
-                    place_absolute(&mut placer, run, tensor, first_word)
-                })?;
-                placer.finish().ok_or(segment.base)
-            }
-            (Profile::Unchanged | Profile::Contextual { .. }, _) => {
-                let mut sums = Fingerprints::default();
-                self.runs(index, &mut scratch.run, |run, tensor, first_word| {
-                    sums.base += fingerprint(run, header.seed, tensor, first_word);
-                })?;
-                Ok(Fingerprints { target: sums.base, ..sums })
-            }
-        };
-        self.check(index, sums).map_err(refuse)
+    fn segment(&self, index: usize, Scratch { decoder, run }: &mut Scratch) -> Result<(), Error> {
+        let segment = self.patch.header().segment(index)?;
+        let payload = self.patch.payload(segment.entry());
+        segment.check_payload(payload)?;
+        let changes = decoder.decode(&segment, payload, &Zstd::default())?;
+        apply_runs(segment, changes, &mut Cells(self), run, pulse_simd::place).map(drop)
     }
+}
 
-    /// Copies each run of the segment's base cells, lets `change` change them, and hands them on.
-    fn runs(&self, index: usize, run: &mut Vec<u8>, mut change: impl FnMut(&mut [u8], u32, u64)) -> Result<(), Error> {
-        for piece in self.patch.header().pieces(index) {
-            let stored = self.stored[piece.tensor];
-            let cell_bytes = stored.tensor.dtype.cell_bytes();
-            let start = piece.first_cell.get() as usize * cell_bytes;
-            let cells = &self.base.bytes(stored)[start..start + piece.cells as usize * cell_bytes];
-            for (base, start) in cells.chunks(RUN_BYTES).zip((start..).step_by(RUN_BYTES)) {
-                run.clear();
-                run.extend_from_slice(base);
-                change(run, piece.tensor as u32, start as u64 / 4);
-                self.sink.take(stored, start, run)?;
-            }
-            self.progress.advance(cells.len() as u64);
-        }
+/// Copies runs from the base, and hands them to the sink.
+struct Cells<'a>(&'a Applier<'a>);
+
+impl Runs for Cells<'_> {
+    type Error = Error;
+
+    fn read(&mut self, piece: &Piece, start: usize, run: &mut [u8]) -> Result<(), Error> {
+        let stored = self.0.stored[piece.tensor];
+        run.copy_from_slice(&self.0.base.bytes(stored)[start..start + run.len()]);
         Ok(())
     }
 
-    /// `sums` holds the base's fingerprint alone where some changes found no cell.
-    fn check(&self, index: usize, sums: Result<Fingerprints, Fingerprint>) -> Result<(), pulse_format::Error> {
-        let segment = &self.patch.header().segments[index];
-        let wrong_base = |found| pulse_format::Error::WrongBase { segment: index, found, expected: segment.base };
-        let sums = sums.map_err(|base| match base == segment.base {
-            true => pulse_format::Error::Damaged { place: Place::Segment(index), damage: Damage::OutOfRange },
-            false => wrong_base(base),
-        })?;
-        let any_base = segment.profile == Profile::Absolute && sums.target == segment.target;
-        if sums.base != segment.base && !any_base {
-            return Err(wrong_base(sums.base));
-        }
-        if sums.target != segment.target {
-            return Err(pulse_format::Error::WrongTarget {
-                segment: index,
-                found: sums.target,
-                expected: segment.target,
-            });
-        }
+    fn take(&mut self, piece: &Piece, start: usize, run: &[u8]) -> Result<(), Error> {
+        self.0.sink.take(self.0.stored[piece.tensor], start, run)?;
+        self.0.progress.advance(run.len() as u64);
         Ok(())
     }
 }

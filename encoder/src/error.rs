@@ -74,6 +74,14 @@ impl Error {
         Self::Checkpoint { path: path.to_path_buf(), what: what.into() }
     }
 
+    /// The same error, with the path of the patch where it is about one.
+    pub(crate) fn of_patch(self, path: Option<&Path>) -> Self {
+        match self {
+            Self::Patch { path: None, source } => Self::Patch { path: path.map(Path::to_path_buf), source },
+            other => other,
+        }
+    }
+
     pub(crate) fn patch(path: Option<&Path>) -> impl Fn(pulse_format::Error) -> Self + use<> {
         let path = path.map(Path::to_path_buf);
         move |source| Self::Patch { path: path.clone(), source }

@@ -28,7 +28,6 @@ mod output;
 mod pair;
 mod patch_file;
 mod progress;
-mod simd;
 mod zstd;
 
 pub use apply::{Sink, apply};

@@ -1,4 +1,4 @@
-//! Memory-mapped files: the one place with unsafe code besides `simd`.
+//! Memory-mapped files: the one place with unsafe code in this crate.
 
 use crate::error::Error;
 use std::fs::File;

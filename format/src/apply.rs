@@ -1,14 +1,16 @@
 //! The reference apply: plain loops over whole segments, short enough to be believed. Every faster path is tested
 //! against it.
 
-use crate::absolute::{self, AbsoluteChanges};
+use crate::absolute::AbsoluteChanges;
 use crate::cell::FloatFormat;
 use crate::codec::Inflate;
-use crate::contextual::{ContextualChanges, ContextualDecoder};
-use crate::error::{Damage, Error, Place};
+use crate::contextual::ContextualChanges;
+use crate::error::Error;
 use crate::fingerprint::{Fingerprint, fingerprint};
-use crate::header::{Header, Profile};
+use crate::header::Header;
 use crate::layout::CLASSES;
+use crate::scan::Fingerprints;
+use crate::segment::{Changes, SegmentDecoder};
 use alloc::vec::Vec;
 
 /// The target cells of one segment.
@@ -25,40 +27,25 @@ pub fn apply_segment(
     base: &[u8],
     codec: &impl Inflate,
 ) -> Result<Vec<u8>, Error> {
-    let segment = header.segments.get(index).ok_or(Error::Misuse { what: "there is no such segment" })?;
-    let dtype = header.tensors.get(segment.tensor).ok_or(Error::Misuse { what: "the header is not validated" })?.dtype;
-    if base.len() != segment.cells as usize * dtype.cell_bytes() {
+    let segment = header.segment(index)?;
+    if base.len() != segment.entry().cells as usize * segment.dtype().cell_bytes() {
         return Err(Error::Misuse { what: "the base has another length than the segment's cells" });
     }
-    segment.check_payload(payload).map_err(|error| error.in_segment(index))?;
+    segment.check_payload(payload)?;
+    let mut decoder = SegmentDecoder::default();
+    let changes = decoder.decode(&segment, payload, codec)?;
     let before = segment_fingerprint(header, index, base);
-    let wrong_base = Error::WrongBase { segment: index, found: before, expected: segment.base };
     let mut cells = base.to_vec();
-    match (segment.profile, dtype.float_format()) {
-        (Profile::Unchanged, _) => {}
-        (Profile::Contextual { .. }, Some(format)) => {
-            let mut changes = ContextualChanges::default();
-            ContextualDecoder::default().decode(header, index, payload, &mut changes)?;
-            if before != segment.base {
-                return Err(wrong_base);
-            }
-            apply_contextual(&mut cells, format, &changes)
-                .ok_or(Error::Damaged { place: Place::Segment(index), damage: Damage::OutOfRange })?;
+    let found_all = match changes {
+        Changes::Unchanged => true,
+        Changes::Contextual(format, changes) => apply_contextual(&mut cells, format, changes).is_some(),
+        Changes::Absolute(changes) => {
+            apply_absolute(&mut cells, segment.dtype().cell_bytes(), changes);
+            true
         }
-        (Profile::Contextual { .. }, None) => return Err(Error::Misuse { what: "the header is not validated" }),
-        (Profile::Absolute, _) => {
-            let changes = absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), codec);
-            apply_absolute(&mut cells, dtype.cell_bytes(), &changes.map_err(|error| error.in_segment(index))?);
-        }
-    }
-    let after = segment_fingerprint(header, index, &cells);
-    if after != segment.target {
-        return Err(if before != segment.base {
-            wrong_base
-        } else {
-            Error::WrongTarget { segment: index, found: after, expected: segment.target }
-        });
-    }
+    };
+    segment.judge_base(before, found_all)?;
+    segment.judge(Fingerprints { base: before, target: segment_fingerprint(header, index, &cells) })?;
     Ok(cells)
 }
 

@@ -5,8 +5,8 @@
 //! 2 and 3 if it is odd, so that four decodings are in flight.
 
 use crate::bytes::{Cursor, push_signed_varint};
+use crate::cell::FloatFormat;
 use crate::error::{Damage, Error, Place};
-use crate::header::{Header, Profile};
 use crate::layout::CLASSES;
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
@@ -183,7 +183,21 @@ fn encode_class(tokens: &[[u8; 2]], model: &ClassModel, encoder: &mut Encoder) -
 #[derive(Debug, Default)]
 pub struct ContextualDecoder {
     tables: Vec<Option<ClassTables>>,
-    model: Option<usize>,
+    /// What the tables are of.
+    model: Option<ContextModel>,
+}
+
+/// What a header says of a contextual segment.
+#[derive(Debug, Clone, Copy)]
+pub struct CodedSegment<'a> {
+    /// The context model that it names.
+    pub model: &'a ContextModel,
+    /// Of its cells.
+    pub format: FloatFormat,
+    /// How many cells it has.
+    pub cells: u32,
+    /// How many of them change.
+    pub changes: u32,
 }
 
 #[derive(Debug)]
@@ -193,30 +207,23 @@ struct ClassTables {
 }
 
 impl ContextualDecoder {
-    /// Decodes the payload of segment `index` of `header`; always pass the same header to one decoder.
+    /// Decodes the payload of a segment.
     ///
     /// `changes` is overwritten. They are in order and fit the segment; whether each rank exists depends on the base, which the
     /// base fingerprint settles. The payload's hash is not checked.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::Truncated`]; [`Error::Misuse`] if the segment is not contextual. `changes` is then unspecified.
+    /// [`Error::Damaged`] or [`Error::Truncated`]. `changes` is then unspecified.
     pub fn decode(
         &mut self,
-        header: &Header,
-        index: usize,
+        segment: &CodedSegment<'_>,
         payload: &[u8],
         changes: &mut ContextualChanges,
     ) -> Result<(), Error> {
-        let segment = header.segments.get(index).ok_or(Error::Misuse { what: "there is no such segment" })?;
-        let format = header.tensors.get(segment.tensor).and_then(|tensor| tensor.dtype.float_format());
-        let (Profile::Contextual { model }, Some(format)) = (segment.profile, format) else {
-            return Err(Error::Misuse { what: "the segment is not contextual" });
-        };
-        let mut cursor = Cursor::new(payload, Place::Segment(index));
-        let of_segment = header.models.get(model).ok_or(cursor.damaged(Damage::Profile))?;
-        self.prepare(model, of_segment);
+        let mut cursor = Cursor::new(payload, Place::Payload);
+        self.prepare(segment.model);
         changes.clear();
-        let counts = class_counts(&mut cursor, of_segment, segment.changes)?;
+        let counts = class_counts(&mut cursor, segment.model, segment.changes)?;
         let mut decoder = Decoder::new(&mut cursor)?;
         let mut raw = RawReader::new(cursor.rest());
         let mut extent = Extent::default();
@@ -224,7 +231,7 @@ impl ContextualDecoder {
             let Some(tables) = tables else { continue };
             extent.add(tables.decode(&mut decoder, &mut raw, count, class));
         }
-        let largest_step = (1 << (8 * format.cell_bytes())) - 2;
+        let largest_step = (1 << (8 * segment.format.cell_bytes())) - 2;
         match () {
             () if !decoder.ended_well() => Err(cursor.damaged(Damage::EntropyStream)),
             () if !raw.ended_well() => Err(cursor.damaged(Damage::RawBits)),
@@ -234,14 +241,14 @@ impl ContextualDecoder {
         }
     }
 
-    fn prepare(&mut self, index: usize, model: &ContextModel) {
-        if self.model != Some(index) {
+    fn prepare(&mut self, model: &ContextModel) {
+        if self.model.as_ref() != Some(model) {
             let tables = |class: &ClassModel| ClassTables {
                 gaps: DecodeTable::new(&class.gaps),
                 steps: DecodeTable::new(&class.steps),
             };
             self.tables = model.classes.iter().map(|class| class.as_ref().map(tables)).collect();
-            self.model = Some(index);
+            self.model = Some(model.clone());
         }
     }
 }

@@ -4,7 +4,8 @@
 //! borrows zstd from its caller through [`Deflate`] and [`Inflate`].
 //!
 //! - To read a patch from a stream, push its bytes into a [`Reader`]; to read it from memory, begin with [`Header::read`].
-//! - To apply a segment, decode it ([`contextual`], [`absolute`]) and place it ([`place`]); [`apply`] is the short reference.
+//! - To apply a segment, take it from the header ([`Header::segment`]), decode its payload ([`SegmentDecoder`]) and place the changes
+//!   ([`Placer`]); [`apply`] is the short reference.
 //! - To write one, compare the cells ([`scan`]), choose models ([`model`]), encode, and write a [`Header`].
 #![no_std]
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod rans;
 mod reader;
 mod region;
 pub mod scan;
+pub mod segment;
 mod token;
 mod units;
 
@@ -48,4 +50,5 @@ pub use header::{Header, Piece, Preamble, Profile, Segment, Tensor};
 pub use limits::Limits;
 pub use rans::Frequencies;
 pub use reader::{Event, Reader};
+pub use segment::{Changes, Placer, SegmentDecoder, SegmentView};
 pub use units::{ByteLength, CellCount, CellIndex, Step};

@@ -163,6 +163,11 @@ impl<'a> AbsolutePlacer<'a> {
         }
     }
 
+    /// Of the cells so far, before.
+    pub fn base_fingerprint(&self) -> Fingerprint {
+        self.sums.base
+    }
+
     /// The fingerprints before and after; `None` if the cells given were too few.
     pub fn finish(self) -> Option<Fingerprints> {
         (self.placed == self.changes.len()).then_some(self.sums)

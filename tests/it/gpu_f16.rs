@@ -3,8 +3,8 @@
 use crate::support::adapter;
 use crate::support::cells::{Pair, Random, TestTensor};
 use crate::support::gpu::{Bound, TestPort, entry, on_every_port};
-use pulse_applier_wasm::NoHooks;
-use pulse_applier_wasm::gpu::{Applied, DeviceLimits, Element, Layout, Options, Session, TwinPort, WgpuPort, half};
+use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout, Session, TwinPort, WgpuPort, half};
+use pulse_applier_wasm::{Applied, NoHooks, Options};
 use pulse_encoder::{EncodeOptions, ProfileChoice};
 use pulse_format::{Dtype, Step};
 use pulse_tests::fixtures::{ChainName, ExcerptChain};
@@ -84,16 +84,16 @@ fn a_table_grows_and_is_cleared_out<P: TestPort>() {
             }
         }
         let after = cells(state.iter().copied());
-        sizes.push(advance(&mut bound, &shape, [&before, &after], step as u64).counts.side_bytes);
+        sizes.push(advance(&mut bound, &shape, [&before, &after], step as u64).device.unwrap().side_bytes);
         before = after;
     }
     assert!(sizes[0] < sizes[11] && sizes.is_sorted(), "{sizes:?}");
     // As if nothing had happened; then other cells need the places of the first.
     advance(&mut bound, &shape, [&before, &start], 12);
     assert_eq!(pollster::block_on(bound.session.exceptions("w")), Ok(vec![]));
-    let last = advance(&mut bound, &shape, [&start, &before], 13).counts.side_bytes;
+    let last = advance(&mut bound, &shape, [&start, &before], 13).device.unwrap().side_bytes;
     assert!(last <= 8 * (2 * 8192 + 1), "{last} bytes: at most as many keys as cells, every other place free");
-    assert_eq!(pollster::block_on(bound.session.undo(&NoHooks)), Ok(13));
+    assert_eq!(pollster::block_on(bound.session.undo(&NoHooks)), Ok(Step(13)));
     assert!(bound.holds(|_| start.as_slice()));
 }
 
@@ -208,11 +208,11 @@ fn real_steps<P: TestPort>() {
         let state = |tensor: &TestTensor| pair.tensors.iter().find(|other| other.name == tensor.name).unwrap();
         assert!(bound.holds(|tensor| &state(tensor).target), "step {step:?}");
         let exceptions: usize = pair.tensors.iter().map(|tensor| half::convert(&tensor.target).1.len()).sum();
-        eprintln!("{step:?}: {exceptions} exceptions of {} cells, {:?}", chain.cells(), applied.counts);
+        eprintln!("{step:?}: {exceptions} exceptions of {} cells, {:?}", chain.cells(), applied.device.unwrap());
         // Few cells are tiny, so tables are far smaller than the weights, and soon large enough for all steps.
         assert!(exceptions * 1000 < chain.cells());
-        assert!(applied.counts.side_bytes < chain.cells() as u64 / 20);
-        submits.push(applied.counts.submits);
+        assert!(applied.device.unwrap().side_bytes < chain.cells() as u64 / 20);
+        submits.push(applied.device.unwrap().submits);
     }
     assert!(submits[..2].iter().all(|submits| *submits <= 8), "{submits:?}");
     assert_eq!(submits[2..], [4; 6]);
@@ -253,5 +253,5 @@ fn a_small_table_serves_most_tensors() {
     let mut bound = Bound::new(&pair, &F16, TwinPort::open(DeviceLimits::DEFAULT), Options::default());
     let applied = pollster::block_on(bound.session.apply(patch.as_slice(), &NoHooks)).unwrap();
     assert!(bound.holds_target());
-    assert_eq!(applied.counts.side_bytes, SMALLEST_TABLE, "no cell near the bounds, no room made");
+    assert_eq!(applied.device.unwrap().side_bytes, SMALLEST_TABLE, "no cell near the bounds, no room made");
 }

@@ -2,10 +2,10 @@
 
 use crate::support::cells::{Pair, TestTensor};
 use crate::support::gpu::{Bound, TestPort, entry, on_every_port};
-use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout, Options};
-use pulse_applier_wasm::{Error, Hooks, NoHooks};
+use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout};
+use pulse_applier_wasm::{Error, Hooks, NoHooks, Options};
 use pulse_encoder::{EncodeOptions, ProfileChoice};
-use pulse_format::Dtype;
+use pulse_format::{Dtype, Step};
 use std::cell::Cell;
 
 const SMALL: DeviceLimits = DeviceLimits { binding_bytes: 16 << 10, workgroups: 3, ..DeviceLimits::DEFAULT };
@@ -49,7 +49,7 @@ fn every_layout<P: TestPort>() {
                     let applied = pollster::block_on(bound.session.apply(patch.as_slice(), &NoHooks)).unwrap();
                     assert!(bound.holds_target(), "{layout:?} {profile:?} {segment_cells} {limits:?}");
                     assert_eq!(applied.changes, pair.changes());
-                    assert_eq!(bound.session.step(), Some(1));
+                    assert_eq!(bound.session.step(), Some(Step(1)));
                 }
             }
         }
@@ -75,7 +75,7 @@ fn every_dtype<P: TestPort>() {
 fn mixed<P: TestPort>() -> (Vec<u8>, Bound<P>) {
     let pair = Pair::mixed();
     let patch = pair.encode(&Pair::mixed_options());
-    let options = Options { step: Some(0), ..Options::default() };
+    let options = Options { step: Some(Step(0)), ..Options::default() };
     (patch, Bound::new(&pair, &Layout::default(), P::open(DeviceLimits::DEFAULT), options))
 }
 
@@ -100,8 +100,8 @@ fn undo_and_challenge<P: TestPort>() {
     let after = pollster::block_on(bound.session.fingerprint(9)).unwrap();
     assert_ne!(before, after);
     assert_eq!(pollster::block_on(bound.session.fingerprint(77)).unwrap(), applied.fingerprint, "the patch's own seed");
-    // The challenges above used the scratch memory, and left the places in it alone.
-    assert_eq!(pollster::block_on(bound.session.undo(&NoHooks)), Ok(0));
+    // The challenges above used the scratch memory, and left what is kept for undo alone.
+    assert_eq!(pollster::block_on(bound.session.undo(&NoHooks)), Ok(Step(0)));
     assert!(bound.holds_base());
     assert_eq!(pollster::block_on(bound.session.fingerprint(9)).unwrap(), before);
     assert_eq!(pollster::block_on(bound.session.undo(&NoHooks)).unwrap_err().code(), "misuse");
@@ -216,11 +216,31 @@ fn impossible_bindings_are_refused<P: TestPort>() {
     let error = session.bind(entry(&ints), &big, Layout { element: Element::F32, ..plain }).unwrap_err();
     assert!(error.to_string().contains("cells of I32 are not held so"), "{error}");
     session.bind(entry(&tensor), &buffer, plain).unwrap();
-    let again = session.bind(entry(&tensor), &buffer, plain).unwrap_err();
+    let again = session.bind(entry(&tensor), &session.port().filled(&[0; 4000]), plain).unwrap_err();
     assert!(again.to_string().contains("bound already"), "{again}");
+}
+
+/// Tied weights are refused; parts of a fused matrix are not, though one lies between the rows of the other.
+fn shared_elements_are_refused<P: TestPort>() {
+    let mut session = pulse_applier_wasm::gpu::Session::new(P::open(DeviceLimits::DEFAULT), Options::default());
+    let tensor = |name: &str, columns| entry(&TestTensor::weights(name, &[10, columns], 3, 2));
+    let fused = session.port().filled(&[0; 2 * 10 * 60]);
+    let at = |offset: u64, stride| Layout { offset: 2 * offset, stride: Some(stride), ..Layout::default() };
+    session.bind(tensor("q", 30), &fused, at(0, 60)).unwrap();
+    session.bind(tensor("k", 10), &fused, at(30, 60)).unwrap();
+    for (name, columns, layout) in [
+        ("v_over_q", 20, at(20, 60)),
+        ("v_over_k", 20, at(39, 60)),
+        ("v_of_another_stride", 20, at(40, 50)),
+        ("tied", 30, at(0, 60)),
+    ] {
+        let error = session.bind(tensor(name, columns), &fused, layout).unwrap_err();
+        assert!(error.code() == "binding" && error.to_string().contains("overlap"), "{name}: {error}");
+    }
+    session.bind(tensor("v", 20), &fused, at(40, 60)).unwrap();
 }
 
 on_every_port! {
     every_layout every_dtype undo_and_challenge refusals_write_nothing stops_leave_the_old_weights
-    impossible_bindings_are_refused absolute_goes_twice an_f32_that_is_no_bf16_is_found_out
+    impossible_bindings_are_refused shared_elements_are_refused absolute_goes_twice an_f32_that_is_no_bf16_is_found_out
 }

@@ -82,8 +82,11 @@ fn the_format_is_built_without_std() {
 }
 
 #[test]
-fn the_encoder_depends_on_the_format_alone() {
-    assert_eq!(ours(&dependencies("pulse-encoder", &[])), ["pulse-format"]);
+fn who_rests_on_the_format() {
+    assert_eq!(ours(&dependencies("pulse-simd", &[])), ["pulse-format"]);
+    for receiver_or_encoder in ["pulse-encoder", "pulse-applier-wasm"] {
+        assert_eq!(ours(&dependencies(receiver_or_encoder, &[])), ["pulse-format", "pulse-simd"]);
+    }
     assert_eq!(ours(&dependencies("pulse-interop", &[])), [""; 0]);
     assert_eq!(ours(&dependencies("pulse-tests", &[])), [""; 0], "fixtures rest on no code under test");
 }

@@ -5,8 +5,7 @@ use crate::support::memory::peak_of;
 use crate::support::paths::push_all;
 use crate::support::raw::{RawPatch, RawSegment, RawTensor, bomb, resign, sign, store};
 use pulse_encoder::Zstd;
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
-use pulse_format::{Error, Header, Inflate, Limits, Profile, absolute};
+use pulse_format::{Error, Header, Inflate, Limits, SegmentDecoder};
 
 const MIB: usize = 1 << 20;
 /// Cells of the largest segment.
@@ -39,21 +38,14 @@ fn measured<T>(what: &str, most: usize, work: impl FnOnce() -> T) -> T {
 /// Header, and every segment decoded.
 fn read_whole(patch: &[u8], codec: &impl Inflate) -> Result<(), Error> {
     let header = Header::read(patch, codec, &Limits::default())?;
-    let mut decoder = ContextualDecoder::default();
-    let mut changes = ContextualChanges::default();
+    let mut decoder = SegmentDecoder::default();
     for (index, segment) in header.segments.iter().enumerate() {
         let range = segment.byte_range();
         let payload = patch.get(range.start as usize..).unwrap_or_default();
         let payload = payload.get(..segment.bytes as usize).unwrap_or(payload);
+        let segment = header.segment(index)?;
         segment.check_payload(payload)?;
-        match segment.profile {
-            Profile::Unchanged => {}
-            Profile::Contextual { .. } => decoder.decode(&header, index, payload, &mut changes)?,
-            Profile::Absolute => {
-                let width = header.tensors[segment.tensor].dtype.cell_bytes();
-                absolute::decode(payload, segment.cells, segment.changes, width, codec)?;
-            }
-        }
+        decoder.decode(&segment, payload, codec)?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod messages;
 mod must_reject;
 mod parity;
 mod receiver;
+mod receiver_faults;
 mod regressions;
 mod roundtrip;
 mod support;

@@ -2,10 +2,9 @@
 
 use crate::support::cells::{Cells, Pair};
 use crate::support::inflate::Ruzstd;
-use crate::support::memory::peak_of;
 use crate::support::paths::apply_whole;
-use pulse_applier_wasm::cpu::{Applied, Memory, Session};
-use pulse_applier_wasm::{Error, Hooks, NoHooks, Patch, Phase, Progress, Source};
+use pulse_applier_wasm::cpu::Session;
+use pulse_applier_wasm::{Applied, Error, Hooks, NoHooks, Options, Patch, Phase, Progress, Source};
 use pulse_encoder::{Checkpoint, EncodeOptions, ProfileChoice, Silent, encode};
 use pulse_format::{Dtype, Header, Limits, Profile, Step, Tensor};
 use pulse_tests::fixtures::{ChainName, ExcerptChain};
@@ -20,13 +19,18 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// A session that holds this step.
+fn at(step: Step) -> Options {
+    Options { step: Some(step), ..Options::default() }
+}
+
 fn header_of(patch: &[u8]) -> Header {
     block_on(Patch::open(patch, &Limits::default())).unwrap().header().clone()
 }
 
 /// A session with the tensors of `header` that `wanted` names, over copies of `cells`.
 fn session(header: &Header, cells: &Cells, wanted: impl Fn(&str) -> bool) -> Session<Vec<u8>> {
-    let mut session = Session::new(Some(header.base_step));
+    let mut session = Session::new(at(header.base_step));
     for tensor in header.tensors.iter().filter(|tensor| wanted(&tensor.name)) {
         session.bind(tensor.clone(), cells[&tensor.name].clone(), 0).unwrap();
     }
@@ -39,7 +43,7 @@ fn held(session: &Session<Vec<u8>>, cells: &Cells) -> Cells {
 }
 
 fn apply(session: &mut Session<Vec<u8>>, patch: &[u8]) -> Result<Applied, Error> {
-    block_on(session.apply(patch, &Limits::default(), &NoHooks))
+    block_on(session.apply(patch, &NoHooks))
 }
 
 fn mixed() -> (Pair, Vec<u8>) {
@@ -86,7 +90,7 @@ fn every_dtype_and_profile_at_an_offset() {
     let header = header_of(&patch);
     let profiles: Vec<Profile> = header.segments.iter().map(|segment| segment.profile).collect();
     assert!(profiles.contains(&Profile::Unchanged) && profiles.contains(&Profile::Absolute));
-    let mut session = Session::new(None);
+    let mut session = Session::new(Options::default());
     for tensor in header.tensors.iter().rev() {
         let cells = &pair.base_cells()[&tensor.name];
         session.bind(tensor.clone(), [&[7; 13], cells.as_slice(), &[9; 3]].concat(), 13).unwrap();
@@ -119,15 +123,14 @@ fn of_a_subset_only_its_segments_are_read() {
     let base = pair.base_cells();
     let mut some = session(&header, &base, |name| name == "counts");
     let reads = RefCell::default();
-    let applied = block_on(some.apply(Spy(&patch, &reads), &Limits::default(), &NoHooks)).unwrap();
+    let applied = block_on(some.apply(Spy(&patch, &reads), &NoHooks)).unwrap();
     let counts = header.tensors.iter().position(|tensor| tensor.name == "counts").unwrap();
     let segments = header.segments.iter().enumerate();
     let of_counts = segments.filter(|(index, _)| header.pieces(*index).iter().any(|piece| piece.tensor == counts));
     let (offsets, bytes): (Vec<u64>, Vec<u64>) =
         of_counts.map(|(_, segment)| (segment.offset.get(), u64::from(segment.bytes))).unzip();
     assert!(offsets.len() > 1);
-    let expected = [vec![0, 52], offsets.clone(), offsets].concat();
-    assert_eq!(*reads.borrow(), expected);
+    assert_eq!(*reads.borrow(), [vec![0, 52], offsets].concat());
     assert_eq!(applied.patch_bytes, header.payload_start.get() + bytes.iter().sum::<u64>());
     assert_eq!(some.memory("counts").unwrap(), &pair.target_cells()["counts"]);
     let first = header.tensors.iter().find(|tensor| tensor.dtype == Dtype::Bf16).unwrap().name.clone();
@@ -144,17 +147,17 @@ fn stale_and_misfit_are_told_before_a_segment_is_read() {
     let base = pair.base_cells();
     let reads = RefCell::default();
     let mut stale = session(&Header { base_step: Step(8), ..header.clone() }, &base, |_| true);
-    let error = block_on(stale.apply(Spy(&patch, &reads), &Limits::default(), &NoHooks)).unwrap_err();
+    let error = block_on(stale.apply(Spy(&patch, &reads), &NoHooks)).unwrap_err();
     assert_eq!(error, Error::Stale { base: 0, target: 1, held: 8 });
     let mut other = session(&header, &base, |_| true);
     other.bind(Tensor { name: "more".into(), dtype: Dtype::F32, shape: vec![1] }, vec![0; 4], 0).unwrap();
-    let error = block_on(other.apply(Spy(&patch, &reads), &Limits::default(), &NoHooks)).unwrap_err();
+    let error = block_on(other.apply(Spy(&patch, &reads), &NoHooks)).unwrap_err();
     assert_eq!(error.code(), "mismatch");
     assert_eq!(*reads.borrow(), [0, 52, 0, 52]);
     let short = other.bind(Tensor { name: "short".into(), dtype: Dtype::F32, shape: vec![2] }, vec![0; 11], 4);
     let error = short.unwrap_err().to_string();
     assert_eq!(error, "tensor short cannot be bound: it needs 8 bytes from byte 4 on, the memory has 11");
-    assert_eq!(apply(&mut Session::new(None), &patch).unwrap_err().code(), "mismatch");
+    assert_eq!(apply(&mut Session::new(Options::default()), &patch).unwrap_err().code(), "mismatch");
 }
 
 #[test]
@@ -191,13 +194,14 @@ fn a_flipped_bit_or_a_missing_byte_writes_nothing() {
     }
     let longer = [patch.as_slice(), &[0]].concat();
     assert_eq!(apply(&mut session, &longer).unwrap_err().code(), "damaged");
-    let mut limits = Limits::default();
-    limits.segments = 1;
-    assert_eq!(block_on(session.apply(patch.as_slice(), &limits, &NoHooks)).unwrap_err().code(), "limit");
     assert!(held(&session, &base) == base && session.poisoned().is_none());
     // And it still works.
     apply(&mut session, &patch).unwrap();
     assert!(held(&session, &base) == pair.target_cells());
+    let mut limits = Limits::default();
+    limits.segments = 1;
+    let mut strict = Session::<Vec<u8>>::new(Options { limits, ..Options::default() });
+    assert_eq!(apply(&mut strict, &patch).unwrap_err().code(), "limit");
 }
 
 #[test]
@@ -266,7 +270,7 @@ fn a_stop_at_any_question_writes_nothing() {
     for cancel_at in 1.. {
         let script = Script { cancel_at, ..Script::default() };
         let mut session = session(&header, &base, |_| true);
-        match block_on(session.apply(patch.as_slice(), &Limits::default(), &script)) {
+        match block_on(session.apply(patch.as_slice(), &script)) {
             Ok(_) => break,
             Err(error) => assert_eq!(error, Error::Aborted),
         }
@@ -285,7 +289,7 @@ fn hooks_are_called_around_the_writes() {
     let run = |fail| {
         let script = Script { fail, ..Script::default() };
         let mut session = session(&header, &base, |_| true);
-        let result = block_on(session.apply(patch.as_slice(), &Limits::default(), &script));
+        let result = block_on(session.apply(patch.as_slice(), &script));
         (result.map_err(|error| error.code()), script.log.into_inner(), session)
     };
     let (result, log, _) = run(None);
@@ -297,89 +301,4 @@ fn hooks_are_called_around_the_writes() {
     let (result, _, session) = run(Some("invalidate"));
     assert_eq!((result, session.step()), (Err("hook"), Some(Step(1))));
     assert!(held(&session, &base) == pair.target_cells());
-}
-
-/// Fails from its read number `left` on.
-struct Failing<'a>(&'a [u8], usize);
-
-impl Source for Failing<'_> {
-    async fn read(&mut self, offset: u64, length: usize) -> Result<Vec<u8>, Error> {
-        self.1 = self.1.checked_sub(1).ok_or_else(|| Error::Source { message: "gone".into() })?;
-        self.0.read(offset, length).await
-    }
-
-    fn length(&self) -> Option<u64> {
-        None
-    }
-}
-
-#[test]
-fn a_source_that_fails_between_writes_poisons() {
-    let (pair, patch) = mixed();
-    let base = pair.base_cells();
-    let header = header_of(&patch);
-    let payloads = header.segments.iter().filter(|segment| segment.bytes > 0).count();
-    for reads in 0..2 * payloads + 2 {
-        let mut session = session(&header, &base, |_| true);
-        let source = Failing(&patch, reads);
-        let script = Script::default();
-        let error = block_on(session.apply(source, &Limits::default(), &script)).unwrap_err();
-        assert_eq!(error.code(), "source");
-        let written = reads > payloads + 2;
-        assert_eq!(session.poisoned().is_some(), written, "after {reads} reads");
-        assert_eq!(held(&session, &base) == base, !written);
-        if written {
-            assert_eq!(apply(&mut session, &patch).unwrap_err().code(), "poisoned");
-            assert_eq!(session.fingerprint(0).unwrap_err().code(), "poisoned");
-            assert_eq!(*script.log.borrow().first().unwrap(), "quiesce");
-            assert!(!script.log.borrow().contains(&"invalidate"));
-        } else if reads == payloads + 2 {
-            assert_eq!(*script.log.borrow(), ["quiesce", "invalidate"], "the engine may go on");
-        }
-    }
-}
-
-/// Memory that fails at write number `left`.
-#[derive(Debug)]
-struct Flaky(Vec<u8>, usize);
-
-impl Memory for Flaky {
-    fn read(&self, start: usize, out: &mut [u8]) -> Result<(), Error> {
-        self.0.read(start, out)
-    }
-
-    fn write(&mut self, start: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.1 = self.1.checked_sub(1).ok_or_else(|| Error::Misuse { what: "gone".into() })?;
-        self.0.write(start, bytes)
-    }
-
-    fn length(&self) -> usize {
-        self.0.len()
-    }
-}
-
-#[test]
-fn memory_that_fails_poisons() {
-    let (pair, patch) = mixed();
-    let header = header_of(&patch);
-    let mut session = Session::new(None);
-    for tensor in &header.tensors {
-        session.bind(tensor.clone(), Flaky(pair.base_cells()[&tensor.name].clone(), 1), 0).unwrap();
-    }
-    let error = block_on(session.apply(patch.as_slice(), &Limits::default(), &NoHooks)).unwrap_err();
-    assert_eq!((error.code(), session.poisoned()), ("misuse", Some("misuse: gone")));
-}
-
-#[test]
-fn memory_held_is_a_segment_and_a_run() {
-    let tensor = crate::support::cells::TestTensor::weights("w", &[4 << 20], 100, 3);
-    let pair = Pair::new([tensor]);
-    let patch =
-        pair.encode(&EncodeOptions { segment_cells: 1 << 18, target_step: Step(1), ..EncodeOptions::default() });
-    let header = header_of(&patch);
-    let mut session = session(&header, &pair.base_cells(), |_| true);
-    let (result, peak) = peak_of(|| apply(&mut session, &patch));
-    result.unwrap();
-    // 8 MiB of cells in 16 segments: a run of 256 KiB, one segment's payload and changes, and the decoding tables of a model.
-    assert!(peak < 1 << 20, "{peak} bytes");
 }

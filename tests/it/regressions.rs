@@ -5,8 +5,7 @@ use crate::support::inflate::Ruzstd;
 use crate::support::paths::push_all;
 use pulse_encoder::Zstd;
 use pulse_format::apply::apply_segment;
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
-use pulse_format::{Error, Header, Inflate, Limits, Profile, absolute};
+use pulse_format::{Error, Header, Inflate, Limits, SegmentDecoder};
 use std::path::Path;
 
 /// Takes `input` for a patch: pushes it, reads it, decodes each segment and applies it to cells of zeros. Only the lack of a panic
@@ -23,18 +22,14 @@ fn replay(input: &[u8]) -> Option<&'static str> {
 
 fn read_whole(input: &[u8], codec: &impl Inflate) -> Result<(), Error> {
     let header = Header::read(input, codec, &Limits::default())?;
-    let (mut decoder, mut changes) = (ContextualDecoder::default(), ContextualChanges::default());
+    let mut decoder = SegmentDecoder::default();
     let mut first = Ok(());
     for (index, segment) in header.segments.iter().enumerate() {
         let range = segment.byte_range();
         let payload = input.get(range.start as usize..range.end as usize).unwrap_or_default();
         let width = header.tensors[segment.tensor].dtype.cell_bytes();
         // Hashes are not looked at here, so that fuzzed bytes reach the decoders.
-        let decoded = match segment.profile {
-            Profile::Unchanged => Ok(()),
-            Profile::Contextual { .. } => decoder.decode(&header, index, payload, &mut changes),
-            Profile::Absolute => absolute::decode(payload, segment.cells, segment.changes, width, codec).map(|_| ()),
-        };
+        let decoded = decoder.decode(&header.segment(index)?, payload, codec).map(|_| ());
         let applied = apply_segment(&header, index, payload, &vec![0; segment.cells as usize * width], codec);
         first = first.and(decoded).and(applied.map(|_| ()));
     }

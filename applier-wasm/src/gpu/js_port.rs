@@ -124,6 +124,12 @@ pub struct JsBuffer {
     usage: u32,
 }
 
+impl PartialEq for JsBuffer {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_js() == other.as_js()
+    }
+}
+
 impl JsBuffer {
     /// The `GPUBuffer`.
     pub fn as_js(&self) -> &JsValue {

@@ -5,6 +5,7 @@ use super::port::{Binding, DeviceLimits, Port};
 use crate::error::Error;
 use pulse_format::layout::{BLOCK_CELLS, MAX_SEGMENT_CELLS};
 use pulse_format::{Dtype, Salt, Tensor};
+use std::ops::Range;
 
 /// What holds a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +34,7 @@ pub struct Layout {
 
 /// A tensor in a buffer.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed<B> {
+pub struct Placed<B> {
     buffer: B,
     buffer_bytes: u64,
     storage: Storage,
@@ -47,7 +48,17 @@ pub(crate) struct Placed<B> {
     column_step: u32,
     /// The element of cell 0.
     first: u64,
+    /// From its first byte to behind its last.
+    bytes: Range<u64>,
+    rows: Rows,
     format: Option<pulse_format::FloatFormat>,
+}
+
+/// Rows of a tensor as its buffer holds them (columns, if transposed), in bytes.
+#[derive(Debug, Clone, Copy)]
+struct Rows {
+    stride: u64,
+    across: u64,
 }
 
 /// The part of a piece that one binding covers.
@@ -111,9 +122,8 @@ pub(crate) fn place<P: Port>(
     let stride = stride.ok_or_else(|| refuse(format!("its stride is not at least {across} elements")))?;
     let extent = if cells == 0 { 0 } else { (along - 1).checked_mul(stride).map_or(u64::MAX, |last| last + across) };
     let end = extent.checked_mul(element_bytes).and_then(|bytes| bytes.checked_add(layout.offset));
-    if end.is_none_or(|end| end > buffer_bytes) {
-        return Err(refuse(format!("it ends behind its buffer of {buffer_bytes} bytes")));
-    }
+    let end = end.filter(|end| *end <= buffer_bytes);
+    let end = end.ok_or_else(|| refuse(format!("it ends behind its buffer of {buffer_bytes} bytes")))?;
     let contiguous = !layout.transposed && stride == across;
     let placed = Placed {
         buffer: buffer.clone(),
@@ -125,6 +135,8 @@ pub(crate) fn place<P: Port>(
         row_step: if layout.transposed { 1 } else { stride as u32 },
         column_step: if layout.transposed { stride as u32 } else { 1 },
         first: layout.offset / element_bytes,
+        bytes: layout.offset..end,
+        rows: Rows { stride: stride * element_bytes, across: across * element_bytes },
         format: tensor.dtype.float_format(),
     };
     // What one binding cannot cover is cut, down to a block of rows; columns that follow one another cannot be.
@@ -136,6 +148,26 @@ pub(crate) fn place<P: Port>(
         )));
     }
     Ok(placed)
+}
+
+impl<B: PartialEq> Placed<B> {
+    /// Whether the two share a byte. Of tensors with one stride, as those of a fused matrix are, each row is looked at; others are taken
+    /// as whole ranges.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        if self.buffer != other.buffer || self.bytes.is_empty() || other.bytes.is_empty() {
+            return false;
+        }
+        if self.bytes.end <= other.bytes.start || other.bytes.end <= self.bytes.start {
+            return false;
+        }
+        let (one, two) = (&self.rows, &other.rows);
+        if one.stride != two.stride || one.stride == 0 {
+            return true;
+        }
+        // Around a circle of one stride each row covers an arc, and arcs that do not meet are rows that never do.
+        let distance = (other.bytes.start as i128 - self.bytes.start as i128).rem_euclid(one.stride.into()) as u64;
+        distance < one.across || distance + two.across > one.stride
+    }
 }
 
 impl<B: Clone> Placed<B> {

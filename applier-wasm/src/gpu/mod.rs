@@ -3,6 +3,7 @@
 pub mod canary;
 mod changes;
 pub mod half;
+mod job;
 #[cfg(target_arch = "wasm32")]
 pub mod js_port;
 pub mod kernels;
@@ -10,8 +11,10 @@ mod layout;
 mod plan;
 pub mod port;
 mod reading;
+mod receiver;
 #[cfg(feature = "wgpu")]
 mod reply;
+mod results;
 mod scratch;
 mod session;
 mod side;
@@ -19,12 +22,14 @@ pub mod twin_port;
 #[cfg(feature = "wgpu")]
 pub mod wgpu_port;
 
+pub use job::Job;
 #[cfg(target_arch = "wasm32")]
 pub use js_port::JsPort;
-pub use layout::{Element, Layout};
+pub use layout::{Element, Layout, Placed};
 pub use port::{DeviceLimits, Port};
+pub use receiver::GpuReceiver;
 pub use scratch::Counts;
-pub use session::{Applied, Options, Session};
+pub use session::Session;
 pub use twin_port::TwinPort;
 #[cfg(feature = "wgpu")]
 pub use wgpu_port::WgpuPort;

@@ -1,16 +1,12 @@
-//! What an apply does, as plain data: segments cut into windows, and batches of segments whose scratch memory fits.
+//! What a batch of segments asks of a device, as plain data: commands, their parameters, and where results go.
 
 use super::changes::{Absolute, Contextual};
 use super::kernels::{CHANGES_PER_WORKGROUP, Kernel, PARAMS_BYTES, Params, Slot};
 use super::layout::Window;
 use super::port::{Binding, Command};
+use super::results::results_of;
+use super::scratch::Scratch;
 use super::side;
-use pulse_format::Fingerprint;
-use pulse_format::layout::CLASSES;
-use std::ops::Range;
-
-/// Words of a segment's results: its fingerprint before and after, its cells per active class, and the keys of its side table.
-const RESULT_WORDS: u32 = 4 + CLASSES as u32 + 1;
 
 /// A segment, ready to be run.
 #[derive(Debug, Clone)]
@@ -20,12 +16,12 @@ pub(crate) struct PlannedSegment<B> {
     pub(crate) work: Work,
     /// Changes that may give a cell that f16 does not hold exactly.
     pub(crate) inexact: u32,
-    pub(crate) base: Fingerprint,
-    pub(crate) target: Fingerprint,
     /// Cells, as the checkpoint counts them.
     pub(crate) cells: u32,
     /// Kernel cells in each of them.
     pub(crate) split: u32,
+    /// Where its words begin among those of its batch.
+    pub(crate) first_word: u32,
 }
 
 /// What happens to a segment.
@@ -41,8 +37,7 @@ pub(crate) enum Work {
 impl<B> PlannedSegment<B> {
     /// Nothing but windows.
     pub(crate) fn of(windows: Vec<Window<B>>) -> Self {
-        let none = Fingerprint::ZERO;
-        Self { index: 0, windows, work: Work::Unchanged, inexact: 0, base: none, target: none, cells: 0, split: 1 }
+        Self { index: 0, windows, work: Work::Unchanged, inexact: 0, cells: 0, split: 1, first_word: 0 }
     }
 
     pub(crate) fn blocks(&self) -> u32 {
@@ -89,7 +84,7 @@ impl Need {
         self.params + self.table + self.changes
     }
 
-    /// The most of either.
+    /// Each at least as large as in both.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             params: self.params.max(other.params),
@@ -99,156 +94,145 @@ impl Need {
     }
 }
 
-/// The scratch buffers.
+/// What may be run of one segment. Commands of one kind need no order among segments; a kind sees what an earlier one did.
 #[derive(Debug, Clone)]
-pub(crate) struct Scratch<B> {
-    pub(crate) params: Binding<B>,
-    pub(crate) table: Binding<B>,
-    pub(crate) changes: Binding<B>,
-    pub(crate) sums: Binding<B>,
-    /// Side tables of f16 tensors, by number.
-    pub(crate) sides: Vec<Binding<B>>,
-}
-
-/// The commands of one batch.
-#[derive(Debug)]
-pub(crate) struct BatchCommands<B> {
-    /// What the uniform buffer must hold.
-    pub(crate) params: Vec<u8>,
+pub(crate) struct SegmentCommands<B> {
     /// Fingerprints the base and counts classes.
     pub(crate) survey: Vec<Command<B>>,
-    /// Ranks into places, then the changes themselves.
-    pub(crate) write: Vec<Command<B>>,
-    /// Fingerprints what is there now, as the target.
-    pub(crate) confirm: Vec<Command<B>>,
-    /// The changes taken back, once `write` ran.
+    /// Ranks into places, by the counts of a survey.
+    pub(crate) resolve: Vec<Command<B>>,
+    /// The changes, once all places are known: a cell that moved may have left its class.
+    pub(crate) forth: Vec<Command<B>>,
+    /// The changes taken back.
     pub(crate) back: Vec<Command<B>>,
+    /// Fingerprints what is there now.
+    pub(crate) confirm: Vec<Command<B>>,
 }
 
-/// Where the results of segment `number` (counted over the job) begin.
-pub(crate) fn results_of(number: usize) -> Range<usize> {
-    let words = RESULT_WORDS as usize;
-    number * words..(number + 1) * words
+/// The commands of one batch, and the parameters that they take.
+#[derive(Debug, Clone)]
+pub(crate) struct BatchCommands<B> {
+    /// What the uniform buffer must hold meanwhile.
+    pub(crate) params: Vec<u8>,
+    /// By segment.
+    pub(crate) segments: Vec<SegmentCommands<B>>,
 }
 
-/// Words of the results of so many segments.
-pub(crate) fn result_words(segments: usize) -> u64 {
-    segments as u64 * u64::from(RESULT_WORDS)
+/// The commands for `segments`, the first of which is number `first` of the job, with their words in `changes`.
+pub(crate) fn batch<B: Clone>(
+    segments: &[PlannedSegment<B>],
+    first: usize,
+    scratch: &Scratch<B>,
+    changes: &Binding<B>,
+) -> BatchCommands<B> {
+    let mut planner = Planner { scratch, changes, params: Vec::new(), table: 0 };
+    let segments = (first..).zip(segments).map(|(number, segment)| planner.segment(number, segment)).collect();
+    BatchCommands { params: planner.params, segments }
 }
 
-/// What a run found of one segment.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Results<'a>(pub(crate) &'a [u32]);
-
-impl Results<'_> {
-    fn fingerprint(self, at: usize) -> Fingerprint {
-        let word = |at: usize| self.0.get(at).copied().unwrap_or_default();
-        Fingerprint { a: word(at), b: word(at + 1) }
-    }
-
-    pub(crate) fn base(self) -> Fingerprint {
-        self.fingerprint(0)
-    }
-
-    pub(crate) fn target(self) -> Fingerprint {
-        self.fingerprint(2)
-    }
-
-    /// Keys in the side table, in the fullest where the segment has several.
-    pub(crate) fn side_keys(self) -> u64 {
-        self.0.last().copied().unwrap_or_default().into()
-    }
-
-    /// Whether the base has the cells that the changes need.
-    pub(crate) fn has_cells(self, part: &Contextual) -> bool {
-        let totals = self.0.get(4..).unwrap_or_default();
-        part.needed.iter().zip(totals).all(|(needed, total)| needed <= total)
-    }
+/// Hands out parameters and parts of the table, from segment to segment of a batch.
+struct Planner<'a, B> {
+    scratch: &'a Scratch<B>,
+    changes: &'a Binding<B>,
+    params: Vec<u8>,
+    /// Words of the table that are taken.
+    table: u32,
 }
 
-/// The commands for `segments`, the first of which is number `first` of the job.
-pub(crate) fn batch<B: Clone>(segments: &[PlannedSegment<B>], first: usize, scratch: &Scratch<B>) -> BatchCommands<B> {
-    let mut commands = BatchCommands {
-        params: Vec::new(),
-        survey: Vec::new(),
-        write: Vec::new(),
-        confirm: Vec::new(),
-        back: Vec::new(),
-    };
-    let (mut resolve, mut apply) = (Vec::new(), Vec::new());
-    let mut table = 0;
-    for (number, segment) in (first..).zip(segments) {
-        let results = results_of(number).start as u32;
+impl<B: Clone> Planner<'_, B> {
+    fn segment(&mut self, number: usize, segment: &PlannedSegment<B>) -> SegmentCommands<B> {
+        let [survey, resolve, forth, back, confirm] = [const { Vec::new() }; 5];
+        let mut commands = SegmentCommands { survey, resolve, forth, back, confirm };
         let (mut first_block, mut first_in_segment) = (0, 0);
-        for (number, window) in segment.windows.iter().enumerate() {
-            let side_mask = window.side.and_then(|side| scratch.sides.get(side)).map_or(0, side::mask);
-            let mut params = Params { sums: results, totals: results + 4, side_mask, ..window.params };
-            if let Work::Contextual(part) = &segment.work {
-                params.classes = part.classes;
-                params.table = table;
-                params.blocks = segment.blocks();
-                params.first_block = first_block;
-                params.first_in_segment = first_in_segment;
-                (params.changes, params.count, params.starts) = (part.changes, part.count, part.starts);
-                (params.escapes, params.escape_count) = (part.escapes, part.escape_count);
-            }
-            if let Work::Absolute(parts) = &segment.work {
-                let part = parts.get(number).cloned().unwrap_or_default();
-                (params.changes, params.count, params.values) = (part.changes, part.count, part.values);
-            }
+        for (index, window) in segment.windows.iter().enumerate() {
+            let params = Params { first_block, first_in_segment, ..self.params_of(number, segment, index, window) };
+            let is_last = index + 1 == segment.windows.len();
+            self.window(segment, window, params, is_last, &mut commands);
             first_block += window.blocks();
             first_in_segment += window.params.cells;
-            let before = push_params(&mut commands.params, params, scratch);
-            let after = Params { sums: results + 2, classes: 0, ..params };
-            let after = push_params(&mut commands.params, after, scratch);
-            let dispatch = |kernel: Kernel, params: &Binding<B>, workgroups: u32| Command::Dispatch {
-                kernel,
-                params: params.clone(),
-                slots: kernel.slots().iter().filter_map(|slot| Some((*slot, bind(*slot, window, scratch)?))).collect(),
-                workgroups,
-            };
-            let storage = window.storage;
-            commands.survey.push(dispatch(Kernel::Survey(storage), &before, window.blocks()));
-            let per_change = params.count.div_ceil(CHANGES_PER_WORKGROUP);
-            match &segment.work {
-                Work::Unchanged => continue,
-                Work::Contextual(part) => {
-                    if number + 1 == segment.windows.len() {
-                        commands.survey.push(dispatch(Kernel::Prefix, &before, part.classes.count_ones()));
-                    }
-                    resolve.push(dispatch(Kernel::Resolve(storage), &before, per_change));
-                    apply.push(dispatch(Kernel::Step(storage), &before, per_change));
-                    commands.back.push(dispatch(Kernel::StepBack(storage), &before, per_change));
-                }
-                Work::Absolute(_) if per_change == 0 => {}
-                Work::Absolute(_) => {
-                    apply.push(dispatch(Kernel::Scatter(storage), &before, per_change));
-                    commands.back.push(dispatch(Kernel::Scatter(storage), &before, per_change));
-                }
-            }
-            commands.confirm.push(dispatch(Kernel::Survey(storage), &after, window.blocks()));
         }
-        table += segment.table_words() as u32;
+        self.table += segment.table_words() as u32;
+        commands
     }
-    // All places must be known before any cell moves to another class.
-    commands.write = resolve;
-    commands.write.extend(apply);
-    commands
-}
 
-fn push_params<B: Clone>(bytes: &mut Vec<u8>, params: Params, scratch: &Scratch<B>) -> Binding<B> {
-    let offset = bytes.len() as u64;
-    bytes.extend_from_slice(&params.to_bytes());
-    Binding { buffer: scratch.params.buffer.clone(), offset, bytes: PARAMS_BYTES }
-}
+    /// What the window `index` of segment `number` is worked on with, but for where it begins in the segment.
+    fn params_of(&self, number: usize, segment: &PlannedSegment<B>, index: usize, window: &Window<B>) -> Params {
+        let results = results_of(number).start as u32;
+        let side_mask = window.side.and_then(|side| self.scratch.sides.get(side)).map_or(0, side::mask);
+        let params = Params { sums: results, totals: results + 4, side_mask, ..window.params };
+        let word = |at: u32| segment.first_word + at;
+        match &segment.work {
+            Work::Unchanged => params,
+            Work::Contextual(part) => Params {
+                classes: part.classes,
+                table: self.table,
+                blocks: segment.blocks(),
+                changes: word(part.changes),
+                count: part.count,
+                starts: word(part.starts),
+                escapes: word(part.escapes),
+                escape_count: part.escape_count,
+                ..params
+            },
+            Work::Absolute(parts) => {
+                let part = parts.get(index).cloned().unwrap_or_default();
+                Params { changes: word(part.changes), count: part.count, values: word(part.values), ..params }
+            }
+        }
+    }
 
-fn bind<B: Clone>(slot: Slot, window: &Window<B>, scratch: &Scratch<B>) -> Option<Binding<B>> {
-    let binding = match slot {
-        Slot::Weights => &window.binding,
-        Slot::Table => &scratch.table,
-        Slot::Changes => &scratch.changes,
-        Slot::Sums => &scratch.sums,
-        Slot::Side => scratch.sides.get(window.side?)?,
-    };
-    Some(binding.clone())
+    fn window(
+        &mut self,
+        segment: &PlannedSegment<B>,
+        window: &Window<B>,
+        params: Params,
+        is_last: bool,
+        commands: &mut SegmentCommands<B>,
+    ) {
+        let before = self.push(params);
+        let after = self.push(Params { sums: params.sums + 2, classes: 0, ..params });
+        let dispatch = |kernel: Kernel, params: &Binding<B>, workgroups: u32| Command::Dispatch {
+            kernel,
+            params: params.clone(),
+            slots: kernel.slots().iter().filter_map(|slot| Some((*slot, self.bind(*slot, window)?))).collect(),
+            workgroups,
+        };
+        let storage = window.storage;
+        commands.survey.push(dispatch(Kernel::Survey(storage), &before, window.blocks()));
+        let per_change = params.count.div_ceil(CHANGES_PER_WORKGROUP);
+        let (forth, back) = match &segment.work {
+            Work::Unchanged => return,
+            Work::Contextual(part) => {
+                if is_last {
+                    commands.survey.push(dispatch(Kernel::Prefix, &before, part.classes.count_ones()));
+                }
+                commands.resolve.push(dispatch(Kernel::Resolve(storage), &before, per_change));
+                (Kernel::Step(storage), Kernel::StepBack(storage))
+            }
+            // It exchanges, so that it undoes itself.
+            Work::Absolute(_) => (Kernel::Scatter(storage), Kernel::Scatter(storage)),
+        };
+        if per_change > 0 {
+            commands.forth.push(dispatch(forth, &before, per_change));
+            commands.back.push(dispatch(back, &before, per_change));
+        }
+        commands.confirm.push(dispatch(Kernel::Survey(storage), &after, window.blocks()));
+    }
+
+    fn push(&mut self, params: Params) -> Binding<B> {
+        let offset = self.params.len() as u64;
+        self.params.extend_from_slice(&params.to_bytes());
+        Binding { buffer: self.scratch.params.buffer.clone(), offset, bytes: PARAMS_BYTES }
+    }
+
+    fn bind(&self, slot: Slot, window: &Window<B>) -> Option<Binding<B>> {
+        let binding = match slot {
+            Slot::Weights => &window.binding,
+            Slot::Table => &self.scratch.table,
+            Slot::Changes => self.changes,
+            Slot::Sums => &self.scratch.sums,
+            Slot::Side => self.scratch.sides.get(window.side?)?,
+        };
+        Some(binding.clone())
+    }
 }

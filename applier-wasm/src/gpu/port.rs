@@ -76,8 +76,8 @@ pub enum Command<B> {
 /// Errors that a device reports later (most do) come from the next [`Port::read`] or [`Port::settle`].
 #[expect(async_fn_in_trait, reason = "devices belong to one thread, in browsers above all")]
 pub trait Port {
-    /// A handle to a buffer; cloning it clones the handle.
-    type Buffer: Clone;
+    /// A handle to a buffer; cloning it clones the handle, and handles to one buffer are equal.
+    type Buffer: Clone + PartialEq;
 
     /// What the device allows.
     fn limits(&self) -> DeviceLimits;

@@ -1,63 +1,99 @@
-//! Payloads of segments, decoded into what kernels take.
+//! Segments of a patch as kernels take them: cut into windows, decoded to words, gathered in batches.
 
 use super::changes::{Absolute, Contextual};
 use super::half;
 use super::kernels::Storage;
-use super::plan::{PlannedSegment, Work};
+use super::layout::Placed;
+use super::plan::{Need, PlannedSegment, Work};
+use super::port::DeviceLimits;
+use crate::bound::BoundSegment;
 use crate::error::Error;
 use crate::inflate::Zstd;
-use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
-use pulse_format::{Header, Profile, absolute};
+use pulse_format::{Changes, Header, Piece, Salt, SegmentDecoder};
+use std::ops::Range;
 
-/// Decodes segments, one after the other, into memory that is used again.
-#[derive(Default)]
-pub(crate) struct Reading {
-    decoder: ContextualDecoder,
-    contextual: ContextualChanges,
+/// Cuts the pieces of a segment into windows. Nothing is decoded yet.
+pub(crate) fn cut<B: Clone>(
+    header: &Header,
+    planned: &BoundSegment<'_, Placed<B>>,
+    limits: &DeviceLimits,
+) -> Result<PlannedSegment<B>, Error> {
+    let mut windows = Vec::new();
+    for (Piece { tensor, first_cell, cells }, placed) in &planned.pieces {
+        let salt = Salt::new(header.seed, *tensor as u32, 0);
+        windows.extend(placed.windows(salt, first_cell.get(), *cells, limits)?);
+    }
+    let cells = header.segment(planned.index)?.entry().cells;
+    let split = planned.pieces.first().map_or(1, |(_, placed)| placed.split());
+    Ok(PlannedSegment { index: planned.index, cells, split, ..PlannedSegment::of(windows) })
 }
 
-/// What a payload asks for.
-#[derive(Debug)]
-pub(crate) struct Decoded {
-    pub(crate) work: Work,
-    /// Changes that may give a cell that f16 does not hold exactly; 0 where no f16 is bound.
-    pub(crate) inexact: u32,
-}
-
-impl Reading {
-    /// Appends the changes of a segment to `words`.
-    pub(crate) fn decode<B: Clone>(
-        &mut self,
-        header: &Header,
-        segment: &PlannedSegment<B>,
-        payload: &[u8],
-        words: &mut Vec<u32>,
-    ) -> Result<Decoded, Error> {
-        let index = segment.index;
-        let unchanged = Decoded { work: Work::Unchanged, inexact: 0 };
-        let Some(entry) = header.segments.get(index) else { return Ok(unchanged) };
-        let halves = segment.windows.iter().any(|window| window.storage == Storage::Half);
-        match entry.profile {
-            Profile::Unchanged => Ok(unchanged),
-            Profile::Contextual { .. } => {
-                self.decoder.decode(header, index, payload, &mut self.contextual)?;
-                let inexact = if halves { half::inexact_after_steps(&self.contextual) } else { 0 };
-                Ok(Decoded { work: Work::Contextual(Contextual::append(&self.contextual, words)), inexact })
-            }
-            Profile::Absolute => {
-                let cell_bytes = header.tensors.get(entry.tensor).map_or(1, |tensor| tensor.dtype.cell_bytes());
-                let changes = absolute::decode(payload, entry.cells, entry.changes, cell_bytes, &Zstd);
-                let changes = changes.map_err(|error| error.in_segment(index))?;
-                let split = segment.split;
-                let mut first = 0;
-                let parts = segment.windows.iter().map(|window| {
-                    let cells = first..first + window.params.cells / split;
-                    first = cells.end;
-                    Absolute::append(&changes, cells, split, window.storage.cell_bits(), words)
-                });
-                let work = Work::Absolute(parts.collect());
-                Ok(Decoded { work, inexact: if halves { half::inexact_values(&changes.values) } else { 0 } })
-            }
+/// Decodes a segment: sets its work, and gives the words that this counts in.
+pub(crate) fn decode<B>(
+    decoder: &mut SegmentDecoder,
+    header: &Header,
+    segment: &mut PlannedSegment<B>,
+    payload: &[u8],
+) -> Result<Vec<u32>, Error> {
+    let changes = decoder.decode(&header.segment(segment.index)?, payload, &Zstd)?;
+    let halves = segment.windows.iter().any(|window| window.storage == Storage::Half);
+    let mut words = Vec::new();
+    segment.work = match changes {
+        Changes::Contextual(_, changes) => {
+            segment.inexact = if halves { half::inexact_after_steps(changes) } else { 0 };
+            Work::Contextual(Contextual::append(changes, &mut words))
         }
+        Changes::Absolute(changes) => {
+            segment.inexact = if halves { half::inexact_values(&changes.values) } else { 0 };
+            let split = segment.split;
+            let mut first = 0;
+            let parts = segment.windows.iter().map(|window| {
+                let cells = first..first + window.params.cells / split;
+                first = cells.end;
+                Absolute::append(changes, cells, split, window.storage.cell_bits(), &mut words)
+            });
+            Work::Absolute(parts.collect())
+        }
+        _ => Work::Unchanged,
+    };
+    Ok(words)
+}
+
+/// Segments in the order of the patch, and the batch that is being filled.
+#[derive(Debug)]
+pub(crate) struct Filling<B> {
+    pub(crate) segments: Vec<PlannedSegment<B>>,
+    /// Of the batch that is being filled.
+    pub(crate) words: Vec<u32>,
+    first: usize,
+    need: Need,
+    /// Of every batch so far.
+    pub(crate) most: Need,
+}
+
+impl<B> Filling<B> {
+    pub(crate) fn new() -> Self {
+        Self { segments: Vec::new(), words: Vec::new(), first: 0, need: Need::default(), most: Need::default() }
+    }
+
+    /// Whether a segment with so many words needs a batch of its own behind this one.
+    pub(crate) fn is_full_for(&self, segment: &PlannedSegment<B>, words: usize, scratch_bytes: u64) -> bool {
+        self.segments.len() > self.first && self.need.with(segment, words as u64).total() > scratch_bytes
+    }
+
+    /// Ends the batch; gives its segments and its words.
+    pub(crate) fn end_batch(&mut self) -> (Range<usize>, Vec<u32>) {
+        self.most = self.most.max(self.need);
+        self.need = Need::default();
+        let range = self.first..self.segments.len();
+        self.first = range.end;
+        (range, std::mem::take(&mut self.words))
+    }
+
+    pub(crate) fn push(&mut self, mut segment: PlannedSegment<B>, words: &[u32]) {
+        segment.first_word = self.words.len() as u32;
+        self.need = self.need.with(&segment, words.len() as u64);
+        self.words.extend_from_slice(words);
+        self.segments.push(segment);
     }
 }

@@ -1,6 +1,6 @@
 //! The receiver's own buffers on the device: made as they are needed, kept while they fit, freed in the end.
 
-use super::plan::{Need, Scratch};
+use super::plan::Need;
 use super::port::{Binding, Port, Usage};
 use super::side::Side;
 use crate::error::Error;
@@ -17,21 +17,35 @@ pub struct Counts {
     pub submits: u64,
     /// Dispatches.
     pub dispatches: u64,
-    /// Bytes of the receiver's own buffers at their largest, side tables aside.
+    /// Bytes of the scratch buffers at their largest; what is kept for undo and side tables aside.
     pub scratch_bytes: u64,
     /// Bytes of the side tables of f16 tensors.
     pub side_bytes: u64,
 }
 
-/// Four buffers, the side tables, and their owner.
+/// The scratch buffers, as one job uses them.
+#[derive(Debug, Clone)]
+pub(crate) struct Scratch<B> {
+    pub(crate) params: Binding<B>,
+    pub(crate) table: Binding<B>,
+    /// Of batches that have no buffer of their own.
+    pub(crate) changes: Binding<B>,
+    pub(crate) sums: Binding<B>,
+    /// Side tables of f16 tensors, by number.
+    pub(crate) sides: Vec<Binding<B>>,
+}
+
+/// Four scratch buffers, what is kept of patches, the side tables, and their owner.
 #[derive(Debug)]
 pub(crate) struct Memory<P: Port> {
     pub(crate) port: P,
     /// Parameters, table, changes, sums.
     buffers: [Option<P::Buffer>; 4],
     pub(crate) sides: Vec<Side<P::Buffer>>,
-    /// How often the buffer of changes was made anew: what was in it is gone.
-    generation: u64,
+    /// The changes of the patch written last, for undo.
+    kept: Vec<P::Buffer>,
+    /// Those of the patch that is being applied.
+    pending: Vec<P::Buffer>,
     counts: Cell<Counts>,
 }
 
@@ -40,7 +54,8 @@ const WRITE_BYTES: usize = 1 << 20;
 
 impl<P: Port> Memory<P> {
     pub(crate) fn new(port: P) -> Self {
-        Self { port, buffers: [None, None, None, None], sides: Vec::new(), generation: 0, counts: Cell::default() }
+        let (buffers, kept, pending) = ([None, None, None, None], Vec::new(), Vec::new());
+        Self { port, buffers, sides: Vec::new(), kept, pending, counts: Cell::default() }
     }
 
     /// Buffers of at least these sizes.
@@ -86,19 +101,45 @@ impl<P: Port> Memory<P> {
         if let Some(small) = slot.take() {
             self.port.destroy(&small);
         }
-        self.generation += u64::from(*name == "pulse changes");
         *slot = Some(self.port.create(name, bytes, *usage)?);
         Ok(())
     }
 
-    /// Changes whenever the places of the last patch are lost.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+    /// Puts the changes of a batch into a buffer of their own.
+    pub(crate) fn keep(&mut self, words: &[u32]) -> Result<Binding<P::Buffer>, Error> {
+        let bytes = (4 * words.len() as u64).max(256);
+        let allowed = self.port.limits().binding_bytes;
+        if bytes > allowed {
+            return Err(Error::Limit { what: "the changes of a segment", needed: bytes, allowed });
+        }
+        let buffer = self.port.create("pulse kept changes", bytes, Usage::Storage)?;
+        self.pending.push(buffer.clone());
+        let kept = Binding { buffer, offset: 0, bytes };
+        self.write_words(&kept, words)?;
+        Ok(kept)
     }
 
-    /// Frees the buffers; side tables stay.
+    /// What is pending is of the patch written last now.
+    pub(crate) fn keep_pending(&mut self) {
+        self.drop_kept();
+        self.kept.append(&mut self.pending);
+    }
+
+    /// Frees what was kept of the patch written last.
+    pub(crate) fn drop_kept(&mut self) {
+        self.kept.drain(..).for_each(|buffer| self.port.destroy(&buffer));
+    }
+
+    /// Frees what was kept of a patch that was not written.
+    pub(crate) fn drop_pending(&mut self) {
+        self.pending.drain(..).for_each(|buffer| self.port.destroy(&buffer));
+    }
+
+    /// Frees the scratch buffers and what was kept; side tables stay.
     pub(crate) fn free(&mut self) {
         self.buffers.iter_mut().filter_map(Option::take).for_each(|buffer| self.port.destroy(&buffer));
+        self.drop_kept();
+        self.drop_pending();
     }
 
     pub(crate) fn write(&self, to: &Binding<P::Buffer>, bytes: &[u8]) -> Result<(), Error> {
@@ -110,12 +151,9 @@ impl<P: Port> Memory<P> {
     }
 
     pub(crate) fn write_words(&self, to: &Binding<P::Buffer>, words: &[u32]) -> Result<(), Error> {
-        let step = WRITE_BYTES as u64;
-        for (chunk, start) in words.chunks(WRITE_BYTES / 4).zip((0u64..).map(|chunk| chunk * step)) {
-            let bytes: Vec<u8> = chunk.iter().flat_map(|word| word.to_le_bytes()).collect();
-            self.write(&Binding { offset: to.offset + start, ..to.clone() }, &bytes)?;
-        }
-        Ok(())
+        // Devices are little-endian, and so is every host that has one.
+        const { assert!(cfg!(target_endian = "little")) };
+        self.write(to, bytemuck::must_cast_slice(words))
     }
 
     pub(crate) fn submit(&self, commands: &[super::port::Command<P::Buffer>]) -> Result<(), Error> {

@@ -2,8 +2,9 @@
 
 use super::half;
 use super::kernels::side::first_place;
-use super::plan::{PlannedSegment, Results, results_of};
+use super::plan::PlannedSegment;
 use super::port::{Binding, Port, Usage};
+use super::results::Results;
 use super::scratch::Memory;
 use crate::error::Error;
 use std::cell::Cell;
@@ -141,7 +142,7 @@ impl<P: Port> Memory<P> {
         let mut found = vec![None; self.sides.len()];
         // The others were not looked at after the write.
         for (number, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.is_changed()) {
-            let keys = Results(results.get(results_of(number)).unwrap_or_default()).side_keys();
+            let keys = Results::of(results, number).side_keys();
             for window in &segment.windows {
                 let found = window.side.and_then(|side| found.get_mut(side));
                 found.into_iter().for_each(|found| *found = (*found).max(Some(keys)));

@@ -17,6 +17,12 @@ pub struct TwinPort {
 #[derive(Debug, Clone)]
 pub struct TwinBuffer(Rc<RefCell<Vec<u32>>>);
 
+impl PartialEq for TwinBuffer {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl TwinPort {
     /// A device with these limits.
     pub fn new(limits: DeviceLimits) -> Self {

@@ -1,48 +1,29 @@
 //! Sessions over a GPU, for JS: over a page's own device, and, with the feature, over one that wgpu opens.
 
 use crate::error::Error;
-use crate::gpu::{Applied, Element, JsPort, Layout, Options, Session, canary, half};
+use crate::gpu::{Element, JsPort, Layout, Session, canary, half};
 use crate::js::error::to_js;
-use crate::js::header::limits_of;
-use crate::js::hooks::JsHooks;
-use crate::js::object::{count, integer, object, step, tensor_of};
-use crate::js::source::JsSource;
+use crate::js::object::{integer, object, tensor_of};
+use crate::js::session::options_of;
 use wasm_bindgen::prelude::*;
 
-/// What a session does, whichever port it has.
-macro_rules! session {
+/// What a session over a GPU does, whichever port it has.
+macro_rules! gpu_session {
     ($raw:ident) => {
+        $crate::js::session::session!($raw);
+
         #[wasm_bindgen]
         impl $raw {
-            pub async fn apply(&mut self, source: JsSource, hooks: JsHooks) -> Result<JsValue, JsValue> {
-                let applied = self.session.apply(source, &hooks).await;
-                applied.and_then(|applied| describe(&applied)).map_err(|error| to_js(&error))
-            }
-
-            pub async fn undo(&mut self, hooks: JsHooks) -> Result<f64, JsValue> {
-                self.session.undo(&hooks).await.map(|step| step as f64).map_err(|error| to_js(&error))
-            }
-
             pub async fn fingerprint(&mut self, seed: u64) -> Result<String, JsValue> {
-                let fingerprint = self.session.fingerprint(seed).await.map_err(|error| to_js(&error))?;
-                Ok(fingerprint.to_string())
-            }
-
-            #[wasm_bindgen(getter)]
-            pub fn step(&self) -> Option<f64> {
-                self.session.step().map(|step| step as f64)
-            }
-
-            #[wasm_bindgen(getter)]
-            pub fn poisoned(&self) -> bool {
-                self.session.poisoned().is_some()
+                let fingerprint = self.session.fingerprint(seed).await;
+                fingerprint.map(|found| found.to_string()).map_err(|error| $crate::js::error::to_js(&error))
             }
         }
     };
 }
 
 #[cfg(feature = "wgpu")]
-pub(super) use session;
+pub(super) use gpu_session;
 
 /// See `GpuSession` of the package.
 #[wasm_bindgen]
@@ -50,7 +31,7 @@ pub struct RawGpuSession {
     session: Session<JsPort>,
 }
 
-session!(RawGpuSession);
+gpu_session!(RawGpuSession);
 
 #[wasm_bindgen]
 impl RawGpuSession {
@@ -60,10 +41,11 @@ impl RawGpuSession {
         step: Option<f64>,
         limits: Vec<f64>,
         scratch: Option<f64>,
+        undo: Option<f64>,
     ) -> Result<Self, JsValue> {
         let port = JsPort::adopt(device).map_err(|error| to_js(&error))?;
         canary::check(&port).await.map_err(|error| to_js(&error))?;
-        Ok(Self { session: Session::new(port, options_of(step, &limits, scratch)) })
+        Ok(Self { session: Session::new(port, options_of(step, &limits, scratch, undo)) })
     }
 
     #[expect(clippy::too_many_arguments, reason = "the wrapper passes them by name")]
@@ -107,11 +89,6 @@ pub fn convert_f16(bytes: &[u8]) -> JsValue {
     ])
 }
 
-pub(super) fn options_of(step: Option<f64>, limits: &[f64], scratch: Option<f64>) -> Options {
-    let options = Options { step: step.map(integer), limits: limits_of(limits), ..Options::default() };
-    Options { scratch_bytes: scratch.map_or(options.scratch_bytes, integer), ..options }
-}
-
 fn layout_of(name: &str, element: &str, offset: f64, transposed: bool, stride: Option<f64>) -> Result<Layout, Error> {
     let element = match element {
         "packed" => Element::Packed,
@@ -122,21 +99,4 @@ fn layout_of(name: &str, element: &str, offset: f64, transposed: bool, stride: O
         }
     };
     Ok(Layout { element, offset: integer(offset), transposed, stride: stride.map(integer) })
-}
-
-pub(super) fn describe(applied: &Applied) -> Result<JsValue, Error> {
-    let counts = &applied.counts;
-    Ok(object([
-        ("baseStep", step(applied.base_step)?),
-        ("targetStep", step(applied.target_step)?),
-        ("changes", count(applied.changes)),
-        ("cells", count(applied.cells)),
-        ("patchBytes", count(applied.patch_bytes)),
-        ("fingerprint", applied.fingerprint.to_string().into()),
-        ("uploadedBytes", count(counts.uploaded_bytes)),
-        ("readBytes", count(counts.read_bytes)),
-        ("submits", count(counts.submits)),
-        ("dispatches", count(counts.dispatches)),
-        ("scratchBytes", count(counts.scratch_bytes)),
-    ]))
 }

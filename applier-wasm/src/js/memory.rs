@@ -31,4 +31,9 @@ impl Memory for JsMemory {
     fn length(&self) -> usize {
         self.0.length() as usize
     }
+
+    fn distance(&self, other: &Self) -> Option<isize> {
+        let start = |memory: &Self| memory.0.byte_offset() as isize;
+        (self.0.buffer() == other.0.buffer()).then(|| start(other) - start(self))
+    }
 }

@@ -3,8 +3,6 @@
 #[cfg(feature = "cpu")]
 mod cpu;
 mod error;
-#[cfg(feature = "cpu")]
-mod expand;
 mod gpu;
 mod header;
 mod hooks;
@@ -13,4 +11,5 @@ mod memory;
 mod object;
 #[cfg(feature = "wgpu")]
 mod own_gpu;
+mod session;
 mod source;

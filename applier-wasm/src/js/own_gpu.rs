@@ -3,10 +3,9 @@
 use crate::gpu::wgpu_port::{OpenOptions, WgpuBuffer, WgpuPort};
 use crate::gpu::{Layout, Port, Session, port::Usage};
 use crate::js::error::to_js;
-use crate::js::gpu::{describe, options_of, session};
-use crate::js::hooks::JsHooks;
+use crate::js::gpu::gpu_session;
 use crate::js::object::tensor_of;
-use crate::js::source::JsSource;
+use crate::js::session::options_of;
 use wasm_bindgen::prelude::*;
 
 /// See `OwnGpuSession` of the package.
@@ -16,7 +15,7 @@ pub struct RawOwnGpuSession {
     buffers: Vec<WgpuBuffer>,
 }
 
-session!(RawOwnGpuSession);
+gpu_session!(RawOwnGpuSession);
 
 #[wasm_bindgen]
 impl RawOwnGpuSession {
@@ -26,10 +25,11 @@ impl RawOwnGpuSession {
         step: Option<f64>,
         limits: Vec<f64>,
         scratch: Option<f64>,
+        undo: Option<f64>,
     ) -> Result<Self, JsValue> {
         let options = OpenOptions { low_power, ..OpenOptions::default() };
         let port = WgpuPort::open(options).await.map_err(|error| to_js(&error))?;
-        Ok(Self { session: Session::new(port, options_of(step, &limits, scratch)), buffers: Vec::new() })
+        Ok(Self { session: Session::new(port, options_of(step, &limits, scratch, undo)), buffers: Vec::new() })
     }
 
     /// Puts a tensor's cells into a buffer of its own and binds it; gives the `GPUBuffer`.

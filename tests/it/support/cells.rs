@@ -116,6 +116,15 @@ impl Pair {
         EncodeOptions { segment_cells: 1024, seed: 77, run_id: "mixed".into(), ..EncodeOptions::default() }
     }
 
+    /// From the target back to the base.
+    pub(crate) fn reversed(&self) -> Self {
+        let swapped = |tensor: &TestTensor| {
+            let TestTensor { base, target, .. } = tensor.clone();
+            TestTensor { base: target, target: base, ..tensor.clone() }
+        };
+        Self::new(self.tensors.iter().map(swapped).collect::<Vec<_>>())
+    }
+
     pub(crate) fn base_cells(&self) -> Cells {
         self.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.base.clone())).collect()
     }

@@ -2,8 +2,9 @@
 
 use super::adapter;
 use super::cells::{Pair, Random, TestTensor};
+use pulse_applier_wasm::Options;
 use pulse_applier_wasm::gpu::port::Usage;
-use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout, Options, Port, Session, TwinPort, WgpuPort, half};
+use pulse_applier_wasm::gpu::{DeviceLimits, Element, Layout, Port, Session, TwinPort, WgpuPort, half};
 use pulse_format::Tensor;
 use std::cell::RefCell;
 

@@ -1,0 +1,105 @@
+//! What a patch overwrote: words that are exchanged with those in memory, once to take the patch back, twice to take that back.
+
+use super::memory::{Memory, Spans};
+use crate::receiver::Failure;
+
+/// Bytes that an exchange keeps for each word.
+pub(super) const BYTES_PER_WORD: u64 = 8;
+
+/// Words by their index within some run, and their content; the last word of a run may have fewer than 4 bytes.
+type Words = Vec<(u32, u32)>;
+
+/// What differs from memory in one run of cells.
+#[derive(Debug)]
+struct Run {
+    span: usize,
+    /// Where the run begins in its span, and how long it is, in bytes.
+    start: usize,
+    length: usize,
+    words: Words,
+}
+
+/// What differs from memory in all runs that were written.
+#[derive(Debug, Default)]
+pub(super) struct Exchange(Vec<Run>);
+
+impl Exchange {
+    /// Notes the words of a run that are about to be overwritten.
+    pub(super) fn note(&mut self, span: usize, start: usize, before: &[u8], after: &[u8]) {
+        let words: Words = differing(before, after).collect();
+        if !words.is_empty() {
+            self.0.push(Run { span, start, length: before.len(), words });
+        }
+    }
+
+    /// Exchanges all words with those in memory.
+    ///
+    /// # Errors
+    /// Those of the memory; with [`Failure::Old`] it is what it was before the call.
+    pub(super) fn swap<M: Memory>(&mut self, spans: &mut Spans<M>) -> Result<(), Failure> {
+        let mut done = 0;
+        let swapped = self.0.iter_mut().try_for_each(|run| run.swap(spans).inspect(|()| done += 1));
+        match swapped {
+            Err(Failure::Old(error)) => match self.0.iter_mut().take(done).try_for_each(|run| run.swap(spans)) {
+                Ok(()) => Err(Failure::Old(error)),
+                Err(_) => Err(Failure::Mixed(error)),
+            },
+            other => other,
+        }
+    }
+}
+
+impl Run {
+    fn swap<M: Memory>(&mut self, spans: &mut Spans<M>) -> Result<(), Failure> {
+        let mut before = vec![0; self.length];
+        spans.read(self.span, self.start, &mut before).map_err(Failure::Old)?;
+        let mut after = before.clone();
+        for (index, content) in &self.words {
+            let word = after.chunks_mut(4).nth(*index as usize).into_iter().flatten();
+            word.zip(content.to_le_bytes()).for_each(|(to, from)| *to = from);
+        }
+        spans.write(self.span, self.start, &before, &after)?;
+        for (index, content) in &mut self.words {
+            *content = before.chunks(4).nth(*index as usize).map_or(0, word);
+        }
+        Ok(())
+    }
+}
+
+/// The words of `before` that are others in `after`.
+fn differing<'a>(before: &'a [u8], after: &'a [u8]) -> impl Iterator<Item = (u32, u32)> + 'a {
+    // Few words change: whole stretches are compared at once.
+    const STRETCH: usize = 256;
+    let stretches = before.chunks(STRETCH).zip(after.chunks(STRETCH)).zip((0u32..).step_by(STRETCH / 4));
+    stretches.filter(|((before, after), _)| before != after).flat_map(|((before, after), first)| {
+        let words = before.chunks(4).zip(after.chunks(4)).zip(first..);
+        words.filter(|((before, after), _)| before != after).map(|((before, _), index)| (index, word(before)))
+    })
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swapped_once_it_is_the_old_content_and_twice_the_new() {
+        let old: Vec<u8> = (0..1001).map(|byte| byte as u8).collect();
+        let mut new = old.clone();
+        for place in [0, 255, 256, 999, 1000] {
+            new[place] ^= 0x55;
+        }
+        let mut exchange = Exchange::default();
+        exchange.note(0, 0, &old, &new);
+        assert_eq!(exchange.0[0].words.len(), 5);
+        let mut spans = Spans::default();
+        spans.add(new.clone(), 0..1001);
+        exchange.swap(&mut spans).unwrap();
+        assert_eq!(spans.memory(0), Some(&old));
+        exchange.swap(&mut spans).unwrap();
+        assert_eq!(spans.memory(0), Some(&new));
+    }
+}

@@ -1,0 +1,197 @@
+//! The one order of an apply: verify all, quiesce, write, confirm or take back, invalidate.
+
+use crate::bound::{Bound, BoundSegment};
+use crate::error::Error;
+use crate::gpu::Counts;
+use crate::hooks::{Hooks, Intent, Phase, Progress};
+use crate::patch::Patch;
+use crate::receiver::{Poison, Receiver, Verified};
+use crate::source::Source;
+use pulse_format::{Fingerprint, Header, Limits, Step};
+
+/// What a session starts from, and what it lets a patch ask for.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The step that the weights are, if known. A patch from another is refused before anything is read of it. If not known, it is
+    /// taken from the first patch, whose base fingerprints must be right in any case.
+    pub step: Option<Step>,
+    /// Of a patch's header and segments.
+    pub limits: Limits,
+    /// Bytes of scratch memory on a device, and as many on the host at most. A segment that needs more gets it.
+    pub scratch_bytes: u64,
+    /// Bytes that may be kept of a patch, so that it can be taken back: 4 to 8 a change. It is kept whole or not at all, and while one is
+    /// written, so is the one before. Without it a failure while several batches are written poisons, and [`Session::undo`] is refused.
+    pub undo_bytes: u64,
+}
+
+impl Default for Options {
+    /// No known step, the format's limits, 16 MiB of scratch memory, 256 MiB for undo.
+    fn default() -> Self {
+        Self { step: None, limits: Limits::default(), scratch_bytes: 16 << 20, undo_bytes: 256 << 20 }
+    }
+}
+
+/// What an apply did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied {
+    /// The step before.
+    pub base_step: Step,
+    /// The step now.
+    pub target_step: Step,
+    /// Cells that changed, of those that are bound.
+    pub changes: u64,
+    /// Cells that are bound.
+    pub cells: u64,
+    /// Bytes of the patch that were needed: its header, and the segments of tensors that are bound.
+    pub patch_bytes: u64,
+    /// Of the cells that are bound, with the patch's seed and by its table.
+    pub fingerprint: Fingerprint,
+    /// Bytes kept so that [`Session::undo`] can take the patch back; `None` if that was over [`Options::undo_bytes`].
+    pub undo_bytes: Option<u64>,
+    /// What was asked of the device; `None` in memory.
+    pub device: Option<Counts>,
+}
+
+/// A receiver `R` with its tensors, at some step. Nothing else may write to them while it works.
+#[derive(Debug)]
+pub struct Session<R: Receiver> {
+    pub(crate) receiver: R,
+    pub(crate) bound: Bound<R::Binding>,
+    options: Options,
+    poison: Poison,
+    /// The step before the last patch, while that can be taken back.
+    undo_step: Option<Step>,
+}
+
+impl<R: Receiver> Session<R> {
+    /// A session without tensors.
+    pub(crate) fn over(receiver: R, options: Options) -> Self {
+        Self { receiver, bound: Bound::default(), options, poison: Poison::default(), undo_step: None }
+    }
+
+    /// The step that the weights are, if known.
+    pub fn step(&self) -> Option<Step> {
+        self.options.step
+    }
+
+    /// Why the weights are neither old nor new, if so.
+    pub fn poisoned(&self) -> Option<&str> {
+        self.poison.reason()
+    }
+
+    /// The step that [`Session::undo`] would lead to.
+    pub fn undo_step(&self) -> Option<Step> {
+        self.undo_step
+    }
+
+    /// Brings the bound tensors to the target of a patch. Its other tensors are skipped, and their segments not read.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] and [`Error::Mismatch`] before anything but the header is read; [`Error::Patch`], [`Error::Aborted`], those of
+    /// source, memory and hooks. The weights are then the old ones, or [`Session::poisoned`] says why not; an error of the
+    /// invalidate hook alone comes with the new weights in place.
+    pub async fn apply(&mut self, source: impl Source, hooks: &impl Hooks) -> Result<Applied, Error> {
+        self.poison.check()?;
+        stop_if_cancelled(hooks)?;
+        let Self { receiver, bound, options, poison, undo_step } = self;
+        receiver.take_counts();
+        let mut patch = Patch::open(source, &options.limits).await?;
+        refuse_stale(options.step, patch.header())?;
+        let planned = bound.plan(patch.header())?;
+        patch.expect(planned.iter().map(|segment| segment.index));
+        let verified = receiver.verify(&mut patch, &planned, options, hooks).await?;
+        stop_if_cancelled(hooks)?;
+        let undo_bytes = verified.undo_bytes();
+        let mut applied = applied_by(patch.header(), &planned, undo_bytes);
+        let Applied { base_step, target_step, changes, cells, patch_bytes, .. } = applied;
+        hooks.verified(Intent { base_step, target_step, changes, cells, patch_bytes, undo_bytes });
+        hooks.quiesce().await?;
+        let written = receiver.write(&mut patch, &planned, verified, &mut poison.guard("an apply"), hooks).await;
+        let written = poison.settle(written);
+        if written.is_ok() {
+            options.step = Some(target_step);
+            *undo_step = undo_bytes.map(|_| base_step);
+        }
+        if poison.reason().is_none() {
+            // Old or new, the weights are whole, and the engine may go on.
+            hooks.invalidate().await?;
+        }
+        applied.fingerprint = written?;
+        applied.device = receiver.take_counts();
+        Ok(applied)
+    }
+
+    /// Takes the patch applied last back; gives the step that the weights are then.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if there is none: nothing was applied, it was taken back already, or keeping it was over
+    /// [`Options::undo_bytes`]. Others as for [`Session::apply`]: the weights are then those before the call, or the session is poisoned.
+    pub async fn undo(&mut self, hooks: &impl Hooks) -> Result<Step, Error> {
+        self.poison.check()?;
+        let none = || Error::Misuse { what: "there is no patch that could be taken back".into() };
+        let step = self.undo_step.ok_or_else(none)?;
+        hooks.quiesce().await?;
+        let undone = self.receiver.undo(&mut self.poison.guard("taking a patch back")).await;
+        let undone = self.poison.settle(undone);
+        if undone.is_ok() {
+            (self.options.step, self.undo_step) = (Some(step), None);
+        }
+        if self.poison.reason().is_none() {
+            hooks.invalidate().await?;
+        }
+        undone.map(|()| step)
+    }
+
+    pub(crate) fn check_sound(&self) -> Result<(), Error> {
+        self.poison.check()
+    }
+}
+
+pub(crate) fn stop_if_cancelled(hooks: &impl Hooks) -> Result<(), Error> {
+    if hooks.cancelled() { Err(Error::Aborted) } else { Ok(()) }
+}
+
+fn refuse_stale(step: Option<Step>, header: &Header) -> Result<(), Error> {
+    let (base, target) = (header.base_step.get(), header.target_step.get());
+    match step.filter(|held| *held != header.base_step) {
+        Some(held) => Err(Error::Stale { base, target, held: held.get() }),
+        None => Ok(()),
+    }
+}
+
+/// All but what only the end tells.
+fn applied_by<B>(header: &Header, planned: &[BoundSegment<'_, B>], undo_bytes: Option<u64>) -> Applied {
+    let mut applied = Applied {
+        base_step: header.base_step,
+        target_step: header.target_step,
+        changes: 0,
+        cells: 0,
+        patch_bytes: header.payload_start.get(),
+        fingerprint: Fingerprint::ZERO,
+        undo_bytes,
+        device: None,
+    };
+    for segment in planned.iter().filter_map(|planned| header.segments.get(planned.index)) {
+        applied.changes += u64::from(segment.changes);
+        applied.cells += u64::from(segment.cells);
+        applied.patch_bytes += u64::from(segment.bytes);
+    }
+    applied
+}
+
+/// Reports how far a phase has come.
+pub(crate) struct Counter<'a, H> {
+    hooks: &'a H,
+    progress: Progress,
+}
+
+impl<'a, H: Hooks> Counter<'a, H> {
+    pub(crate) fn new(hooks: &'a H, phase: Phase, total: u64) -> Self {
+        Self { hooks, progress: Progress { phase, done: 0, total } }
+    }
+
+    pub(crate) fn advance(&mut self, cells: u64) {
+        self.progress.done += cells;
+        self.hooks.progress(self.progress);
+    }
+}

@@ -1,0 +1,304 @@
+//! One segment, joined with what a header says of it: decoded, placed and judged in one way by every receiver.
+//!
+//! ```text
+//! payload ─▶ SegmentDecoder ─▶ Changes ─▶ Placer ─▶ SegmentView::judge
+//!            (no base needed)             (run by run, the base's cells become the target's)
+//! ```
+//!
+//! [`apply_runs`] is the last two steps over cells that lie anywhere.
+
+use crate::absolute::{self, AbsoluteChanges};
+use crate::cell::FloatFormat;
+use crate::codec::Inflate;
+use crate::contextual::{CodedSegment, ContextualChanges, ContextualDecoder};
+use crate::dtype::Dtype;
+use crate::error::{Damage, Error, Place};
+use crate::fingerprint::{Fingerprint, fingerprint};
+use crate::header::{Header, Piece, Profile, Segment};
+use crate::masks::Masks;
+use crate::model::ContextModel;
+use crate::place::{AbsolutePlacer, ContextualPlacer};
+use crate::scan::Fingerprints;
+use alloc::vec::Vec;
+
+/// Bytes of the runs that [`apply_runs`] works on: they stay in the cache, and are whole blocks of every dtype.
+pub const RUN_BYTES: usize = 256 << 10;
+
+/// A segment of a header whose profile, dtype and model fit one another.
+#[derive(Debug, Clone, Copy)]
+pub struct SegmentView<'a> {
+    header: &'a Header,
+    index: usize,
+    entry: &'a Segment,
+    dtype: Dtype,
+    coding: Coding<'a>,
+}
+
+/// How the changes are coded, with what their decoder needs.
+#[derive(Debug, Clone, Copy)]
+enum Coding<'a> {
+    Unchanged,
+    Contextual { format: FloatFormat, model: &'a ContextModel },
+    Absolute,
+}
+
+impl Header {
+    /// Segment `index`.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if there is none, or if the header was put together by hand and its tables do not fit.
+    pub fn segment(&self, index: usize) -> Result<SegmentView<'_>, Error> {
+        let entry = self.segments.get(index).ok_or(Error::Misuse { what: "there is no such segment" })?;
+        let misfit = Error::Misuse { what: "a segment does not fit the header's tables" };
+        let dtype = self.tensors.get(entry.tensor).ok_or(misfit.clone())?.dtype;
+        let coding = match entry.profile {
+            Profile::Unchanged => Coding::Unchanged,
+            Profile::Absolute => Coding::Absolute,
+            Profile::Contextual { model } => match (dtype.float_format(), self.models.get(model)) {
+                (Some(format), Some(model)) => Coding::Contextual { format, model },
+                _ => return Err(misfit),
+            },
+        };
+        Ok(SegmentView { header: self, index, entry, dtype, coding })
+    }
+}
+
+impl<'a> SegmentView<'a> {
+    /// Its index in the segment table.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its entry in the segment table.
+    pub fn entry(&self) -> &'a Segment {
+        self.entry
+    }
+
+    /// Of all its cells.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The runs of cells that it covers, in its order.
+    pub fn pieces(&self) -> Vec<Piece> {
+        self.header.pieces(self.index)
+    }
+
+    /// Checks length and hash of its payload.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Truncated`].
+    pub fn check_payload(&self, payload: &[u8]) -> Result<(), Error> {
+        self.entry.check_payload(payload).map_err(|error| error.in_segment(self.index))
+    }
+
+    /// Whether cells with the fingerprint `base` may be changed: `found_all` says that each change has its cell there.
+    ///
+    /// What `absolute` writes does not depend on the base, so any base passes, and [`SegmentView::judge`] has the last word.
+    ///
+    /// # Errors
+    /// [`Error::WrongBase`]; [`Error::Damaged`] if the base is right and yet lacks cells.
+    pub fn judge_base(&self, base: Fingerprint, found_all: bool) -> Result<(), Error> {
+        if base != self.entry.base && self.entry.profile != Profile::Absolute {
+            return Err(self.wrong_base(base));
+        }
+        if !found_all {
+            return Err(Error::Damaged { place: Place::Segment(self.index), damage: Damage::OutOfRange });
+        }
+        Ok(())
+    }
+
+    /// Whether `found` are the fingerprints of a base and a result that this segment leads from and to.
+    ///
+    /// # Errors
+    /// [`Error::WrongBase`] where the base explains the result, else [`Error::WrongTarget`].
+    pub fn judge(&self, found: Fingerprints) -> Result<(), Error> {
+        let Fingerprints { base, target } = found;
+        match target == self.entry.target {
+            true => self.judge_base(base, true),
+            false if base != self.entry.base => Err(self.wrong_base(base)),
+            false => Err(Error::WrongTarget { segment: self.index, found: target, expected: self.entry.target }),
+        }
+    }
+
+    fn wrong_base(&self, found: Fingerprint) -> Error {
+        Error::WrongBase { segment: self.index, found, expected: self.entry.base }
+    }
+}
+
+/// The changes of one segment, whichever its profile.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Changes<'a> {
+    /// None.
+    Unchanged,
+    /// Of cells of this format.
+    Contextual(FloatFormat, &'a ContextualChanges),
+    /// Of cells of any dtype.
+    Absolute(&'a AbsoluteChanges),
+}
+
+impl Changes<'_> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Unchanged => 0,
+            Self::Contextual(_, changes) => changes.len(),
+            Self::Absolute(changes) => changes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Decodes segments of any patch; keeps its memory, and the tables of the model used last.
+#[derive(Debug, Default)]
+pub struct SegmentDecoder {
+    decoder: ContextualDecoder,
+    contextual: ContextualChanges,
+    absolute: AbsoluteChanges,
+}
+
+impl SegmentDecoder {
+    /// Decodes the payload of `segment`. The changes are in order and within the segment; the payload's hash is not checked.
+    ///
+    /// Whether each rank exists depends on the base: [`Placer::finish`] tells.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] or [`Error::Truncated`].
+    pub fn decode(
+        &mut self,
+        segment: &SegmentView<'_>,
+        payload: &[u8],
+        codec: &impl Inflate,
+    ) -> Result<Changes<'_>, Error> {
+        let &Segment { cells, changes, .. } = segment.entry;
+        let said_here = |error: Error| error.in_segment(segment.index);
+        match segment.coding {
+            Coding::Unchanged => Ok(Changes::Unchanged),
+            Coding::Contextual { format, model } => {
+                let coded = CodedSegment { model, format, cells, changes };
+                self.decoder.decode(&coded, payload, &mut self.contextual).map_err(said_here)?;
+                Ok(Changes::Contextual(format, &self.contextual))
+            }
+            Coding::Absolute => {
+                let cell_bytes = segment.dtype.cell_bytes();
+                self.absolute = absolute::decode(payload, cells, changes, cell_bytes, codec).map_err(said_here)?;
+                Ok(Changes::Absolute(&self.absolute))
+            }
+        }
+    }
+}
+
+/// Turns the base's cells of one segment into the target's, run by run, and judges both at the end.
+#[derive(Debug)]
+pub struct Placer<'a> {
+    segment: SegmentView<'a>,
+    work: Work<'a>,
+}
+
+#[derive(Debug)]
+enum Work<'a> {
+    Unchanged(Fingerprint),
+    Contextual(FloatFormat, ContextualPlacer<'a>),
+    Absolute(AbsolutePlacer<'a>),
+}
+
+impl<'a> Placer<'a> {
+    /// A placer at the start of a segment, for its decoded changes.
+    pub fn new(segment: SegmentView<'a>, changes: Changes<'a>) -> Self {
+        let seed = segment.header.seed;
+        let work = match changes {
+            Changes::Unchanged => Work::Unchanged(Fingerprint::ZERO),
+            Changes::Contextual(format, changes) => Work::Contextual(format, ContextualPlacer::new(changes, seed)),
+            Changes::Absolute(changes) => {
+                Work::Absolute(AbsolutePlacer::new(changes, segment.dtype.cell_bytes(), seed))
+            }
+        };
+        Self { segment, work }
+    }
+
+    /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
+    ///
+    /// A piece may come in several runs if all but its last are whole blocks.
+    #[inline(always)]
+    pub fn place(&mut self, masks: impl Masks, cells: &mut [u8], tensor: u32, first_word: u64) {
+        match &mut self.work {
+            Work::Unchanged(sum) => *sum += fingerprint(cells, self.segment.header.seed, tensor, first_word),
+            Work::Contextual(format, placer) => {
+                crate::with_float_cell!(*format, C => placer.place::<C>(masks, cells, tensor, first_word));
+            }
+            Work::Absolute(placer) => placer.place(cells, tensor, first_word),
+        }
+    }
+
+    /// Judges what was there and what is there now; gives the fingerprints of both.
+    ///
+    /// # Errors
+    /// Those of [`SegmentView::judge`] and [`SegmentView::judge_base`].
+    pub fn finish(self) -> Result<Fingerprints, Error> {
+        let base = match &self.work {
+            Work::Unchanged(sum) => *sum,
+            Work::Contextual(_, placer) => placer.base_fingerprint(),
+            Work::Absolute(placer) => placer.base_fingerprint(),
+        };
+        let found = match self.work {
+            Work::Unchanged(target) => Some(Fingerprints { base, target }),
+            Work::Contextual(_, placer) => placer.finish(),
+            Work::Absolute(placer) => placer.finish(),
+        };
+        self.segment.judge_base(base, found.is_some())?;
+        let found = found.unwrap_or_default();
+        self.segment.judge(found).map(|()| found)
+    }
+}
+
+/// The cells of a segment, wherever they lie: [`apply_runs`] takes copies of them, and gives them back changed.
+pub trait Runs {
+    /// Why cells cannot be had or taken.
+    type Error: From<Error>;
+
+    /// Fills `run` with the base's cells of `piece`'s tensor, from its byte `start` on.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being read; it ends the apply.
+    fn read(&mut self, piece: &Piece, start: usize, run: &mut [u8]) -> Result<(), Self::Error>;
+
+    /// Takes the cells of the same place as they are after the patch. They count only if the whole apply succeeds.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being taken; it ends the apply.
+    fn take(&mut self, piece: &Piece, start: usize, run: &[u8]) -> Result<(), Self::Error>;
+}
+
+/// Places the changes of a segment on copies of its runs, in order, and judges the result.
+///
+/// `place` is [`Placer::place`] with the masks of the caller's CPU; `run` is memory that is used again.
+///
+/// # Errors
+/// Those of `runs` and of [`Placer::finish`].
+pub fn apply_runs<R: Runs>(
+    segment: SegmentView<'_>,
+    changes: Changes<'_>,
+    runs: &mut R,
+    run: &mut Vec<u8>,
+    mut place: impl FnMut(&mut Placer<'_>, &mut [u8], u32, u64),
+) -> Result<Fingerprints, R::Error> {
+    let mut placer = Placer::new(segment, changes);
+    let cell_bytes = segment.dtype.cell_bytes();
+    run.resize(RUN_BYTES, 0);
+    for piece in segment.pieces() {
+        let begin = piece.first_cell.get() as usize * cell_bytes;
+        let end = begin + piece.cells as usize * cell_bytes;
+        for start in (begin..end).step_by(RUN_BYTES) {
+            let run = run.get_mut(..RUN_BYTES.min(end - start)).unwrap_or_default();
+            runs.read(&piece, start, run)?;
+            place(&mut placer, run, piece.tensor as u32, start as u64 / 4);
+            runs.take(&piece, start, run)?;
+        }
+    }
+    Ok(placer.finish()?)
+}
