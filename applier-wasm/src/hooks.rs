@@ -102,3 +102,24 @@ pub trait Hooks {
 pub struct NoHooks;
 
 impl Hooks for NoHooks {}
+
+pub(crate) fn stop_if_cancelled(hooks: &impl Hooks) -> Result<(), Error> {
+    if hooks.cancelled() { Err(Error::Aborted) } else { Ok(()) }
+}
+
+/// Reports how far a phase has come.
+pub(crate) struct Counter<'a, H> {
+    hooks: &'a H,
+    progress: Progress,
+}
+
+impl<'a, H: Hooks> Counter<'a, H> {
+    pub(crate) fn new(hooks: &'a H, phase: Phase, total: u64) -> Self {
+        Self { hooks, progress: Progress { phase, done: 0, total } }
+    }
+
+    pub(crate) fn advance(&mut self, cells: u64) {
+        self.progress.done += cells;
+        self.hooks.progress(self.progress);
+    }
+}

@@ -19,6 +19,7 @@ mod hooks;
 mod inflate;
 #[cfg(target_arch = "wasm32")]
 mod js;
+mod options;
 mod patch;
 pub mod receiver;
 mod session;
@@ -27,6 +28,7 @@ mod source;
 pub use error::Error;
 pub use hooks::{Hooks, Intent, NoHooks, Phase, Progress};
 pub use inflate::Zstd;
+pub use options::Options;
 pub use patch::Patch;
-pub use session::{Applied, Options, Session};
+pub use session::{Applied, Session};
 pub use source::Source;

@@ -4,8 +4,8 @@ use crate::bound::BoundSegment;
 use crate::error::Error;
 use crate::gpu::Counts;
 use crate::hooks::Hooks;
+use crate::options::Options;
 use crate::patch::Patch;
-use crate::session::Options;
 use crate::source::Source;
 use pulse_format::Fingerprint;
 

@@ -3,33 +3,12 @@
 use crate::bound::{Bound, BoundSegment};
 use crate::error::Error;
 use crate::gpu::Counts;
-use crate::hooks::{Hooks, Intent, Phase, Progress};
+use crate::hooks::{Hooks, Intent, stop_if_cancelled};
+use crate::options::Options;
 use crate::patch::Patch;
 use crate::receiver::{Poison, Receiver, Verified};
 use crate::source::Source;
-use pulse_format::{Fingerprint, Header, Limits, Step};
-
-/// What a session starts from, and what it lets a patch ask for.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// The step that the weights are, if known. A patch from another is refused before anything is read of it. If not known, it is
-    /// taken from the first patch, whose base fingerprints must be right in any case.
-    pub step: Option<Step>,
-    /// Of a patch's header and segments.
-    pub limits: Limits,
-    /// Bytes of scratch memory on a device, and as many on the host at most. A segment that needs more gets it.
-    pub scratch_bytes: u64,
-    /// Bytes that may be kept of a patch, so that it can be taken back: 4 to 8 a change. It is kept whole or not at all, and while one is
-    /// written, so is the one before. Without it a failure while several batches are written poisons, and [`Session::undo`] is refused.
-    pub undo_bytes: u64,
-}
-
-impl Default for Options {
-    /// No known step, the format's limits, 16 MiB of scratch memory, 256 MiB for undo.
-    fn default() -> Self {
-        Self { step: None, limits: Limits::default(), scratch_bytes: 16 << 20, undo_bytes: 256 << 20 }
-    }
-}
+use pulse_format::{Fingerprint, Header, Step};
 
 /// What an apply did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,10 +126,6 @@ impl<R: Receiver> Session<R> {
     }
 }
 
-pub(crate) fn stop_if_cancelled(hooks: &impl Hooks) -> Result<(), Error> {
-    if hooks.cancelled() { Err(Error::Aborted) } else { Ok(()) }
-}
-
 fn refuse_stale(step: Option<Step>, header: &Header) -> Result<(), Error> {
     let (base, target) = (header.base_step.get(), header.target_step.get());
     match step.filter(|held| *held != header.base_step) {
@@ -177,21 +152,4 @@ fn applied_by<B>(header: &Header, planned: &[BoundSegment<'_, B>], undo_bytes: O
         applied.patch_bytes += u64::from(segment.bytes);
     }
     applied
-}
-
-/// Reports how far a phase has come.
-pub(crate) struct Counter<'a, H> {
-    hooks: &'a H,
-    progress: Progress,
-}
-
-impl<'a, H: Hooks> Counter<'a, H> {
-    pub(crate) fn new(hooks: &'a H, phase: Phase, total: u64) -> Self {
-        Self { hooks, progress: Progress { phase, done: 0, total } }
-    }
-
-    pub(crate) fn advance(&mut self, cells: u64) {
-        self.progress.done += cells;
-        self.hooks.progress(self.progress);
-    }
 }

@@ -8,7 +8,7 @@ pub use memory::Memory;
 pub use receiver::MemoryReceiver;
 
 use crate::error::Error;
-use crate::session::Options;
+use crate::options::Options;
 use pulse_format::segment::RUN_BYTES;
 use pulse_format::{Fingerprint, Tensor};
 

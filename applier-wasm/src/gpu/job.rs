@@ -1,9 +1,9 @@
 //! A patch on a device: its batches, what is kept of each, and runs over them.
 
-use super::plan::{self, BatchCommands, Need, PlannedSegment, SegmentCommands};
+use super::plan::{self, BatchCommands, PlannedSegment, SegmentCommands};
 use super::port::{Binding, Command, Port};
 use super::results::{self, Results};
-use super::scratch::{Memory, Scratch};
+use super::scratch::{Memory, Need, Scratch};
 use crate::error::Error;
 use crate::receiver::Verified;
 use pulse_format::Fingerprint;

@@ -18,6 +18,7 @@ mod results;
 mod scratch;
 mod session;
 mod side;
+mod sides;
 pub mod twin_port;
 #[cfg(feature = "wgpu")]
 pub mod wgpu_port;

@@ -5,7 +5,7 @@ use super::kernels::{CHANGES_PER_WORKGROUP, Kernel, PARAMS_BYTES, Params, Slot};
 use super::layout::Window;
 use super::port::{Binding, Command};
 use super::results::results_of;
-use super::scratch::Scratch;
+use super::scratch::{Need, Scratch};
 use super::side;
 
 /// A segment, ready to be run.
@@ -52,45 +52,15 @@ impl<B> PlannedSegment<B> {
         }
     }
 
-    fn params_slots(&self) -> u64 {
+    /// What it takes of a batch's scratch memory, with so many words of changes.
+    pub(crate) fn need(&self, change_words: usize) -> Need {
         // A window is surveyed twice, before and after.
-        2 * self.windows.len() as u64
+        let params = 2 * self.windows.len() as u64;
+        Need { params: PARAMS_BYTES * params, table: 4 * self.table_words(), changes: 4 * change_words as u64 }
     }
 
     pub(crate) fn is_changed(&self) -> bool {
         !matches!(self.work, Work::Unchanged)
-    }
-}
-
-/// Bytes of scratch memory that a batch of segments takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Need {
-    pub(crate) params: u64,
-    pub(crate) table: u64,
-    pub(crate) changes: u64,
-}
-
-impl Need {
-    /// With one more segment, which has so many words of changes.
-    pub(crate) fn with<B>(self, segment: &PlannedSegment<B>, change_words: u64) -> Self {
-        Self {
-            params: self.params + PARAMS_BYTES * segment.params_slots(),
-            table: self.table + 4 * segment.table_words(),
-            changes: self.changes + 4 * change_words,
-        }
-    }
-
-    pub(crate) fn total(self) -> u64 {
-        self.params + self.table + self.changes
-    }
-
-    /// Each at least as large as in both.
-    pub(crate) fn max(self, other: Self) -> Self {
-        Self {
-            params: self.params.max(other.params),
-            table: self.table.max(other.table),
-            changes: self.changes.max(other.changes),
-        }
     }
 }
 

@@ -4,8 +4,9 @@ use super::changes::{Absolute, Contextual};
 use super::half;
 use super::kernels::Storage;
 use super::layout::Placed;
-use super::plan::{Need, PlannedSegment, Work};
+use super::plan::{PlannedSegment, Work};
 use super::port::DeviceLimits;
+use super::scratch::Need;
 use crate::bound::BoundSegment;
 use crate::error::Error;
 use crate::inflate::Zstd;
@@ -78,7 +79,7 @@ impl<B> Filling<B> {
 
     /// Whether a segment with so many words needs a batch of its own behind this one.
     pub(crate) fn is_full_for(&self, segment: &PlannedSegment<B>, words: usize, scratch_bytes: u64) -> bool {
-        self.segments.len() > self.first && self.need.with(segment, words as u64).total() > scratch_bytes
+        self.segments.len() > self.first && self.need.plus(segment.need(words)).total() > scratch_bytes
     }
 
     /// Ends the batch; gives its segments and its words.
@@ -92,7 +93,7 @@ impl<B> Filling<B> {
 
     pub(crate) fn push(&mut self, mut segment: PlannedSegment<B>, words: &[u32]) {
         segment.first_word = self.words.len() as u32;
-        self.need = self.need.with(&segment, words.len() as u64);
+        self.need = self.need.plus(segment.need(words.len()));
         self.words.extend_from_slice(words);
         self.segments.push(segment);
     }

@@ -1,6 +1,5 @@
 //! The receiver's own buffers on the device: made as they are needed, kept while they fit, freed in the end.
 
-use super::plan::Need;
 use super::port::{Binding, Port, Usage};
 use super::side::Side;
 use crate::error::Error;
@@ -21,6 +20,32 @@ pub struct Counts {
     pub scratch_bytes: u64,
     /// Bytes of the side tables of f16 tensors.
     pub side_bytes: u64,
+}
+
+/// Bytes of scratch memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) params: u64,
+    pub(crate) table: u64,
+    pub(crate) changes: u64,
+}
+
+impl Need {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        let [params, table, changes] =
+            [self.params + other.params, self.table + other.table, self.changes + other.changes];
+        Self { params, table, changes }
+    }
+
+    pub(crate) fn total(self) -> u64 {
+        self.params + self.table + self.changes
+    }
+
+    /// What does for either.
+    pub(crate) fn max(self, other: Self) -> Self {
+        let params = self.params.max(other.params);
+        Self { params, table: self.table.max(other.table), changes: self.changes.max(other.changes) }
+    }
 }
 
 /// The scratch buffers, as one job uses them.

@@ -1,13 +1,14 @@
 //! A session over GPU buffers: where tensors are, and what can be asked of them between patches.
 
 use super::layout::{Element, Layout, Placed, place};
-use super::plan::{self, Need, PlannedSegment};
+use super::plan::{self, PlannedSegment};
 use super::port::{Command, Port};
 use super::receiver::GpuReceiver;
 use super::results::{self, Results};
+use super::scratch::Need;
 use super::side::check_exceptions;
 use crate::error::Error;
-use crate::session::Options;
+use crate::options::Options;
 use pulse_format::{Fingerprint, Salt, Tensor};
 
 /// A session over the port `P`.
@@ -109,7 +110,7 @@ impl<P: Port> Session<P> {
         }
         let mut sum = Fingerprint::ZERO;
         for segments in segments.chunks(AT_ONCE) {
-            let need = segments.iter().fold(Need::default(), |need, segment| need.with(segment, 0));
+            let need = segments.iter().fold(Need::default(), |need, segment| need.plus(segment.need(0)));
             let words = results::result_words(segments.len());
             let scratch = memory.scratch(need, 4 * words)?;
             let batch = plan::batch(segments, 0, &scratch, &scratch.changes);

@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::gpu::Counts;
 use crate::js::header::limits_of;
 use crate::js::object::{count, integer, object, set, step};
-use crate::session::{Applied, Options};
+use crate::options::Options;
+use crate::session::Applied;
 use pulse_format::Step;
 use wasm_bindgen::JsValue;
 
