@@ -133,7 +133,7 @@ fn expand(patch: &[u8], rounds: usize) -> u64 {
         if let Profile::Contextual { .. } = segment.profile {
             let range = segment.byte_range();
             let payload = &patch[range.start as usize..range.end as usize];
-            decoder.decode(&header, index, payload, &mut changes).expect("a payload");
+            decoder.decode(&header, index, payload, &Zstd, &mut changes).expect("a payload");
             expanded += changes.len() as u64;
         }
     }

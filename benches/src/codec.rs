@@ -24,8 +24,9 @@ pub trait Codec {
 
 /// All, ours first.
 pub fn all() -> Vec<Box<dyn Codec>> {
-    let mut codecs: Vec<Box<dyn Codec>> =
-        vec![Box::new(Ours(ProfileChoice::Contextual)), Box::new(Ours(ProfileChoice::Absolute))];
+    let mut codecs: Vec<Box<dyn Codec>> = [ProfileChoice::Auto, ProfileChoice::Contextual, ProfileChoice::Absolute]
+        .map(|profile| Box::new(Ours(profile)) as Box<dyn Codec>)
+        .into();
     codecs.extend(pulse_interop::all().into_iter().map(|format| Box::new(Peer(format)) as Box<dyn Codec>));
     codecs
 }
@@ -35,6 +36,7 @@ struct Ours(ProfileChoice);
 impl Codec for Ours {
     fn name(&self) -> String {
         match self.0 {
+            ProfileChoice::Auto => "Pulse".into(),
             ProfileChoice::Contextual => "Pulse contextual".into(),
             ProfileChoice::Absolute => "Pulse absolute".into(),
         }
@@ -57,12 +59,14 @@ impl Codec for Ours {
             count += match segment.profile {
                 Profile::Unchanged => 0,
                 Profile::Contextual { .. } => {
-                    decoder.decode(&header, index, payload, &mut changes).expect("our own payload");
+                    decoder.decode(&header, index, payload, &Zstd::default(), &mut changes).expect("our own payload");
                     changes.len()
                 }
-                Profile::Absolute => absolute::decode(payload, segment.cells, segment.changes, 2, &Zstd::default())
-                    .expect("our own payload")
-                    .len(),
+                Profile::Absolute | Profile::Relative => {
+                    absolute::decode(payload, segment.cells, segment.changes, 2, &Zstd::default())
+                        .expect("our own payload")
+                        .len()
+                }
             };
         }
         count as u64

@@ -96,7 +96,7 @@ impl Applier<'_> {
         let sums = match (segment.profile, dtype.float_format()) {
             (Profile::Contextual { .. }, Some(format)) => {
                 let Scratch { decoder, changes, run } = scratch;
-                decoder.decode(header, index, payload, changes).map_err(refuse)?;
+                decoder.decode(header, index, payload, &Zstd::default(), changes).map_err(refuse)?;
                 let mut placer = ContextualPlacer::new(changes, header.seed);
                 self.runs(index, run, |run, tensor, first_word| {
                     with_float_cell!(format, C => place_contextual::<C>(&mut placer, run, tensor, first_word));
@@ -104,11 +104,15 @@ impl Applier<'_> {
                 let base = placer.base_fingerprint();
                 placer.finish().ok_or(base)
             }
-            (Profile::Absolute, _) => {
+            (Profile::Absolute | Profile::Relative, _) => {
                 let changes =
                     absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), &Zstd::default());
                 let changes = changes.map_err(refuse)?;
-                let mut placer = AbsolutePlacer::new(&changes, dtype.cell_bytes(), header.seed);
+                let placer = match segment.profile {
+                    Profile::Relative => AbsolutePlacer::relative,
+                    _ => AbsolutePlacer::new,
+                };
+                let mut placer = placer(&changes, dtype.cell_bytes(), header.seed);
                 self.runs(index, &mut scratch.run, |run, tensor, first_word| {
                     place_absolute(&mut placer, run, tensor, first_word)
                 })?;

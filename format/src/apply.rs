@@ -1,7 +1,7 @@
 //! The reference apply: plain loops over whole segments, short enough to be believed. Every faster path is tested
 //! against it.
 
-use crate::absolute::{self, AbsoluteChanges};
+use crate::absolute::{self, AbsoluteChanges, add_cell};
 use crate::cell::FloatFormat;
 use crate::codec::Inflate;
 use crate::contextual::{ContextualChanges, ContextualDecoder};
@@ -38,7 +38,7 @@ pub fn apply_segment(
         (Profile::Unchanged, _) => {}
         (Profile::Contextual { .. }, Some(format)) => {
             let mut changes = ContextualChanges::default();
-            ContextualDecoder::default().decode(header, index, payload, &mut changes)?;
+            ContextualDecoder::default().decode(header, index, payload, codec, &mut changes)?;
             if before != segment.base {
                 return Err(wrong_base);
             }
@@ -46,9 +46,14 @@ pub fn apply_segment(
                 .ok_or(Error::Damaged { place: Place::Segment(index), damage: Damage::OutOfRange })?;
         }
         (Profile::Contextual { .. }, None) => return Err(Error::Misuse { what: "the header is not validated" }),
-        (Profile::Absolute, _) => {
+        (Profile::Absolute | Profile::Relative, _) => {
             let changes = absolute::decode(payload, segment.cells, segment.changes, dtype.cell_bytes(), codec);
-            apply_absolute(&mut cells, dtype.cell_bytes(), &changes.map_err(|error| error.in_segment(index))?);
+            let changes = changes.map_err(|error| error.in_segment(index))?;
+            let put = if segment.profile == Profile::Relative { add_cell } else { <[u8]>::copy_from_slice };
+            if segment.profile == Profile::Relative && before != segment.base {
+                return Err(wrong_base);
+            }
+            apply_positions(&mut cells, dtype.cell_bytes(), &changes, put);
         }
     }
     let after = segment_fingerprint(header, index, &cells);
@@ -79,11 +84,11 @@ fn apply_contextual(cells: &mut [u8], format: FloatFormat, changes: &ContextualC
     pending.iter_mut().all(|changes| changes.next().is_none()).then_some(())
 }
 
-/// Overwrites the changed cells.
-fn apply_absolute(cells: &mut [u8], cell_bytes: usize, changes: &AbsoluteChanges) {
+/// Puts each value to its cell.
+fn apply_positions(cells: &mut [u8], cell_bytes: usize, changes: &AbsoluteChanges, put: fn(&mut [u8], &[u8])) {
     for (position, value) in changes.positions.iter().zip(changes.values.chunks(cell_bytes)) {
         let cell = cells.chunks_mut(cell_bytes).nth(*position as usize);
-        cell.into_iter().for_each(|cell| cell.copy_from_slice(value));
+        cell.into_iter().for_each(|cell| put(cell, value));
     }
 }
 

@@ -110,15 +110,17 @@ fn fast_path(shape: &Shape, header: &Header, index: usize, payload: &[u8], base:
             bytes.chunks_mut(shape.run_cells() * width).zip(first_words).map(|(run, word)| (run, tensor, word)),
         );
     }
-    let sums = if segment.profile == Profile::Absolute {
+    let sums = if matches!(segment.profile, Profile::Absolute | Profile::Relative) {
         let changes = absolute::decode(payload, segment.cells, segment.changes, width, &Codec).ok()?;
-        let mut placer = AbsolutePlacer::new(&changes, width, header.seed);
+        let relative = segment.profile == Profile::Relative;
+        let placer = if relative { AbsolutePlacer::relative } else { AbsolutePlacer::new };
+        let mut placer = placer(&changes, width, header.seed);
         runs.into_iter().for_each(|(run, tensor, first_word)| placer.place(run, tensor, first_word));
         placer.finish()?
     } else {
         let format = dtype.float_format()?;
         let mut changes = ContextualChanges::default();
-        ContextualDecoder::default().decode(header, index, payload, &mut changes).ok()?;
+        ContextualDecoder::default().decode(header, index, payload, &Codec, &mut changes).ok()?;
         let mut placer = ContextualPlacer::new(&changes, header.seed);
         for (run, tensor, first_word) in runs {
             with_float_cell!(format, C => placer.place::<C>(Portable, run, tensor, first_word));

@@ -48,8 +48,8 @@ fn read_whole(patch: &[u8], codec: &impl Inflate) -> Result<(), Error> {
         segment.check_payload(payload)?;
         match segment.profile {
             Profile::Unchanged => {}
-            Profile::Contextual { .. } => decoder.decode(&header, index, payload, &mut changes)?,
-            Profile::Absolute => {
+            Profile::Contextual { .. } => decoder.decode(&header, index, payload, codec, &mut changes)?,
+            Profile::Absolute | Profile::Relative => {
                 let width = header.tensors[segment.tensor].dtype.cell_bytes();
                 absolute::decode(payload, segment.cells, segment.changes, width, codec)?;
             }

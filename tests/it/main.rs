@@ -18,6 +18,7 @@ mod parity;
 mod receiver;
 mod regressions;
 mod roundtrip;
+mod sizes;
 mod support;
 mod tidy;
 mod vectors;

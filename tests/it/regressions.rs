@@ -32,8 +32,10 @@ fn read_whole(input: &[u8], codec: &impl Inflate) -> Result<(), Error> {
         // Hashes are not looked at here, so that fuzzed bytes reach the decoders.
         let decoded = match segment.profile {
             Profile::Unchanged => Ok(()),
-            Profile::Contextual { .. } => decoder.decode(&header, index, payload, &mut changes),
-            Profile::Absolute => absolute::decode(payload, segment.cells, segment.changes, width, codec).map(|_| ()),
+            Profile::Contextual { .. } => decoder.decode(&header, index, payload, codec, &mut changes),
+            Profile::Absolute | Profile::Relative => {
+                absolute::decode(payload, segment.cells, segment.changes, width, codec).map(|_| ())
+            }
         };
         let applied = apply_segment(&header, index, payload, &vec![0; segment.cells as usize * width], codec);
         first = first.and(decoded).and(applied.map(|_| ()));

@@ -5,7 +5,7 @@ use crate::cpu::memory::Memory;
 use crate::cpu::session::Place;
 use crate::error::Error;
 use crate::inflate::Zstd;
-use pulse_format::absolute::{self, AbsoluteChanges};
+use pulse_format::absolute;
 use pulse_format::contextual::{ContextualChanges, ContextualDecoder};
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
 use pulse_format::scan::Fingerprints;
@@ -60,7 +60,7 @@ impl Placer {
         let Self { decoder, contextual, run } = self;
         let sums = match (segment.profile, dtype.float_format()) {
             (Profile::Contextual { .. }, Some(format)) => {
-                decoder.decode(header, index, payload, contextual).map_err(|error| error.in_segment(index))?;
+                decoder.decode(header, index, payload, &Zstd, contextual).map_err(|error| error.in_segment(index))?;
                 let mut placer = ContextualPlacer::new(contextual, header.seed);
                 each_run(pieces, cell_bytes, run, runs, |run, tensor, first_word| {
                     with_float_cell!(format, C => place_contextual::<C>(&mut placer, run, tensor, first_word));
@@ -68,10 +68,15 @@ impl Placer {
                 let base = placer.base_fingerprint();
                 placer.finish().ok_or(base)
             }
-            (Profile::Absolute, _) => {
+            (Profile::Absolute | Profile::Relative, _) => {
                 let changes = absolute::decode(payload, segment.cells, segment.changes, cell_bytes, &Zstd);
                 let changes = changes.map_err(|error| error.in_segment(index))?;
-                place_absolute(&changes, header.seed, pieces, cell_bytes, run, runs)?.ok_or(segment.base)
+                let placer = match segment.profile {
+                    Profile::Relative => AbsolutePlacer::relative,
+                    _ => AbsolutePlacer::new,
+                };
+                place_absolute(placer(&changes, cell_bytes, header.seed), pieces, cell_bytes, run, runs)?
+                    .ok_or(segment.base)
             }
             (Profile::Unchanged | Profile::Contextual { .. }, _) => {
                 let mut base = Fingerprint::ZERO;
@@ -97,14 +102,12 @@ fn place_contextual<C: pulse_format::cell::FloatCell>(
 }
 
 fn place_absolute<M: Memory>(
-    changes: &AbsoluteChanges,
-    seed: u64,
+    mut placer: AbsolutePlacer<'_>,
     pieces: &[(Piece, &usize)],
     cell_bytes: usize,
     run: &mut Vec<u8>,
     runs: &mut Runs<'_, M>,
 ) -> Result<Option<Fingerprints>, Error> {
-    let mut placer = AbsolutePlacer::new(changes, cell_bytes, seed);
     each_run(pieces, cell_bytes, run, runs, |run, tensor, first_word| placer.place(run, tensor, first_word))?;
     Ok(placer.finish())
 }

@@ -36,6 +36,8 @@ pub(crate) enum Work {
     Contextual(Contextual),
     /// Per window.
     Absolute(Vec<Absolute>),
+    /// The same, with what is added to the cells instead of their values.
+    Relative(Vec<Absolute>),
 }
 
 impl<B> PlannedSegment<B> {
@@ -192,7 +194,7 @@ pub(crate) fn batch<B: Clone>(segments: &[PlannedSegment<B>], first: usize, scra
                 (params.changes, params.count, params.starts) = (part.changes, part.count, part.starts);
                 (params.escapes, params.escape_count) = (part.escapes, part.escape_count);
             }
-            if let Work::Absolute(parts) = &segment.work {
+            if let Work::Absolute(parts) | Work::Relative(parts) = &segment.work {
                 let part = parts.get(number).cloned().unwrap_or_default();
                 (params.changes, params.count, params.values) = (part.changes, part.count, part.values);
             }
@@ -220,9 +222,11 @@ pub(crate) fn batch<B: Clone>(segments: &[PlannedSegment<B>], first: usize, scra
                     apply.push(dispatch(Kernel::Step(storage), &before, per_change));
                     commands.back.push(dispatch(Kernel::StepBack(storage), &before, per_change));
                 }
-                Work::Absolute(_) if per_change == 0 => {}
-                Work::Absolute(_) => {
-                    apply.push(dispatch(Kernel::Scatter(storage), &before, per_change));
+                Work::Absolute(_) | Work::Relative(_) if per_change == 0 => {}
+                Work::Absolute(_) | Work::Relative(_) => {
+                    let relative = matches!(segment.work, Work::Relative(_));
+                    let kernel = if relative { Kernel::Add(storage) } else { Kernel::Scatter(storage) };
+                    apply.push(dispatch(kernel, &before, per_change));
                     commands.back.push(dispatch(Kernel::Scatter(storage), &before, per_change));
                 }
             }

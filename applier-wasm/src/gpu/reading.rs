@@ -40,11 +40,11 @@ impl Reading {
         match entry.profile {
             Profile::Unchanged => Ok(unchanged),
             Profile::Contextual { .. } => {
-                self.decoder.decode(header, index, payload, &mut self.contextual)?;
+                self.decoder.decode(header, index, payload, &Zstd, &mut self.contextual)?;
                 let inexact = if halves { half::inexact_after_steps(&self.contextual) } else { 0 };
                 Ok(Decoded { work: Work::Contextual(Contextual::append(&self.contextual, words)), inexact })
             }
-            Profile::Absolute => {
+            Profile::Absolute | Profile::Relative => {
                 let cell_bytes = header.tensors.get(entry.tensor).map_or(1, |tensor| tensor.dtype.cell_bytes());
                 let changes = absolute::decode(payload, entry.cells, entry.changes, cell_bytes, &Zstd);
                 let changes = changes.map_err(|error| error.in_segment(index))?;
@@ -55,8 +55,12 @@ impl Reading {
                     first = cells.end;
                     Absolute::append(&changes, cells, split, window.storage.cell_bits(), words)
                 });
-                let work = Work::Absolute(parts.collect());
-                Ok(Decoded { work, inexact: if halves { half::inexact_values(&changes.values) } else { 0 } })
+                let parts = parts.collect();
+                let relative = entry.profile == Profile::Relative;
+                // What a sum will be is not known here.
+                let inexact = if relative { entry.changes } else { half::inexact_values(&changes.values) };
+                let work = if relative { Work::Relative(parts) } else { Work::Absolute(parts) };
+                Ok(Decoded { work, inexact: if halves { inexact } else { 0 } })
             }
         }
     }

@@ -22,7 +22,7 @@ fn expand_all(patch: &[u8], rounds: u32) -> Result<usize, Error> {
         if let Profile::Contextual { .. } = segment.profile {
             let range = segment.byte_range();
             let payload = patch.get(range.start as usize..range.end as usize).unwrap_or_default();
-            decoder.decode(&header, index, payload, &mut changes)?;
+            decoder.decode(&header, index, payload, &Zstd, &mut changes)?;
             expanded += changes.len();
         }
     }

@@ -5,6 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::zstd::Zstd;
 use pulse_format::Fingerprint;
 use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::cell::FloatCell;
@@ -53,8 +54,9 @@ vectorized! {
         pieces: &[PiecePair<'_>],
         seed: u64,
         changes: &mut ContextualChanges,
+        by_region: &mut Vec<u32>,
     ) -> Fingerprints {
-        scan::scan_contextual::<C>(masks, pieces, seed, changes)
+        scan::scan_contextual::<C>(masks, pieces, seed, changes, by_region)
     }
 
     /// See [`scan::scan_absolute`].
@@ -70,7 +72,7 @@ vectorized! {
 
     /// See [`Tokens::new`].
     fn tokens(_masks, changes: &ContextualChanges) -> Tokens {
-        Tokens::new(changes)
+        Tokens::new(changes, &Zstd::PLANES)
     }
 
     /// See [`contextual::encode`].
