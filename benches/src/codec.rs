@@ -2,7 +2,6 @@
 
 use pulse_encoder::{Checkpoint, EncodeOptions, PatchFile, ProfileChoice, Silent, Sink, StoredTensor, Zstd};
 use pulse_format::SegmentDecoder;
-use pulse_format::{Profile, absolute};
 use pulse_interop::PatchFormat;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -24,8 +23,9 @@ pub trait Codec {
 
 /// All, ours first.
 pub fn all() -> Vec<Box<dyn Codec>> {
-    let mut codecs: Vec<Box<dyn Codec>> =
-        vec![Box::new(Ours(ProfileChoice::Contextual)), Box::new(Ours(ProfileChoice::Absolute))];
+    let mut codecs: Vec<Box<dyn Codec>> = [ProfileChoice::Auto, ProfileChoice::Contextual, ProfileChoice::Absolute]
+        .map(|profile| Box::new(Ours(profile)) as Box<dyn Codec>)
+        .into();
     codecs.extend(pulse_interop::all().into_iter().map(|format| Box::new(Peer(format)) as Box<dyn Codec>));
     codecs
 }
@@ -35,6 +35,7 @@ struct Ours(ProfileChoice);
 impl Codec for Ours {
     fn name(&self) -> String {
         match self.0 {
+            ProfileChoice::Auto => "Pulse".into(),
             ProfileChoice::Contextual => "Pulse contextual".into(),
             ProfileChoice::Absolute => "Pulse absolute".into(),
         }

@@ -6,14 +6,15 @@ use crate::cut::cut;
 use crate::error::Error;
 use crate::models;
 use crate::pair::{Pair, PieceCells};
+use crate::profile::{ByPosition, beats_contextual};
 use crate::progress::Progress;
 use crate::zstd::Zstd;
-use pulse_format::absolute::{self, AbsoluteChanges};
+use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::contextual::{ContextualChanges, Tokens};
 use pulse_format::layout::{MAX_MODELS, MAX_SEGMENT_CELLS};
 use pulse_format::model::{ContextModel, Histogram};
-use pulse_format::scan::Fingerprints;
-use pulse_format::{Dtype, FloatFormat, Header, Piece, Profile, Segment, Step, with_float_cell};
+use pulse_format::scan::{Fingerprints, PiecePair};
+use pulse_format::{FloatFormat, Header, Piece, Profile, Segment, Step, with_float_cell};
 use pulse_simd::{encode_contextual, scan_absolute, scan_contextual, tokens};
 use rayon::prelude::*;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -28,20 +29,22 @@ const BATCH_SEGMENTS: usize = 1 << 10;
 /// Models that one batch may add.
 const BATCH_MODELS: usize = 64;
 
-/// Which profile float tensors use; others always use `absolute`.
+/// How segments are coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProfileChoice {
-    /// Smallest; the receiver must hold the base.
+    /// Each in the fewest bytes; the receiver must hold the base.
     #[default]
+    Auto,
+    /// Those of BF16, F16 and FP8 by ranks and ULP steps, others as `Absolute`; the receiver must hold the base.
     Contextual,
-    /// Larger; may be applied to anything, twice.
+    /// By positions and values: larger after training, but it may be applied to anything, twice.
     Absolute,
 }
 
 /// How to make a patch.
 #[derive(Debug, Clone)]
 pub struct EncodeOptions {
-    /// For BF16, F16 and FP8 tensors.
+    /// How segments are coded.
     pub profile: ProfileChoice,
     /// What to cast before comparing.
     pub cast: Option<Cast>,
@@ -184,8 +187,15 @@ struct Scanner<'a> {
     options: &'a EncodeOptions,
     tensors: &'a [pulse_format::Tensor],
     /// Memory that is free for another segment's changes.
-    scratch: Mutex<Vec<ContextualChanges>>,
+    scratch: Mutex<Vec<Scratch>>,
     progress: &'a dyn Progress,
+}
+
+/// What a scan fills.
+#[derive(Default)]
+struct Scratch {
+    changes: ContextualChanges,
+    by_region: Vec<u32>,
 }
 
 struct Scanned {
@@ -195,15 +205,16 @@ struct Scanned {
 }
 
 enum Changes {
+    /// Yet to be coded, by a model.
     Contextual(Box<(Tokens, Histogram)>),
-    Absolute(AbsoluteChanges, Dtype),
+    ByPosition(ByPosition),
 }
 
 impl Changes {
     fn len(&self) -> usize {
         match self {
             Self::Contextual(changes) => changes.0.len(),
-            Self::Absolute(changes, _) => changes.len(),
+            Self::ByPosition(coded) => coded.changes as usize,
         }
     }
 }
@@ -213,35 +224,42 @@ impl Scanner<'_> {
         let dtype = self.tensors[pieces[0].tensor].dtype;
         let sides: Vec<PieceCells<'_>> = pieces.iter().map(|piece| self.pair.cells(*piece)).collect();
         let pairs: Vec<_> = sides.iter().map(PieceCells::pair).collect();
-        let format = dtype.float_format().filter(|_| self.options.profile == ProfileChoice::Contextual);
-        let (sums, changes) = match format {
-            Some(format) => self.scan_contextual(format, &pairs),
-            None => {
-                let mut changes = AbsoluteChanges::default();
-                let sums = scan_absolute(&pairs, self.options.seed, dtype.cell_bytes(), &mut changes);
-                (sums, Changes::Absolute(changes, dtype))
-            }
+        let (sums, changes) = match dtype.float_format() {
+            Some(format) if self.options.profile != ProfileChoice::Absolute => self.scan_contextual(format, &pairs),
+            _ => self.scan_by_position(dtype.cell_bytes(), &pairs),
         };
         let cells = pieces.iter().map(|piece| piece.cells).sum::<u32>();
         self.progress.advance(u64::from(cells) * dtype.cell_bytes() as u64);
         Scanned { cells, sums, changes }
     }
 
-    fn scan_contextual(
-        &self,
-        format: FloatFormat,
-        pairs: &[pulse_format::scan::PiecePair<'_>],
-    ) -> (Fingerprints, Changes) {
-        let mut changes = self.scratch().pop().unwrap_or_default();
-        let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.options.seed, &mut changes));
+    fn scan_contextual(&self, format: FloatFormat, pairs: &[PiecePair<'_>]) -> (Fingerprints, Changes) {
+        let mut scratch = self.scratch().pop().unwrap_or_default();
+        let Scratch { changes, by_region } = &mut scratch;
+        let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.options.seed, changes, by_region));
         let mut histogram = Histogram::default();
-        let tokens = tokens(&changes);
+        let tokens = tokens(changes, &Zstd::PLANES);
         histogram.count(&tokens);
-        self.scratch().push(changes);
-        (sums, Changes::Contextual(Box::new((tokens, histogram))))
+        let by_position = match self.options.profile {
+            ProfileChoice::Auto => beats_contextual(&tokens, &histogram, pairs, by_region, format.cell_bytes()),
+            ProfileChoice::Contextual | ProfileChoice::Absolute => None,
+        };
+        self.scratch().push(scratch);
+        let contextual = || Changes::Contextual(Box::new((tokens, histogram)));
+        (sums, by_position.map_or_else(contextual, Changes::ByPosition))
     }
 
-    fn scratch(&self) -> MutexGuard<'_, Vec<ContextualChanges>> {
+    fn scan_by_position(&self, cell_bytes: usize, pairs: &[PiecePair<'_>]) -> (Fingerprints, Changes) {
+        let mut changes = AbsoluteChanges::default();
+        let sums = scan_absolute(pairs, self.options.seed, cell_bytes, &mut changes);
+        let coded = match self.options.profile {
+            ProfileChoice::Auto => ByPosition::smaller(changes, pairs, cell_bytes),
+            ProfileChoice::Contextual | ProfileChoice::Absolute => ByPosition::absolute(&changes, cell_bytes),
+        };
+        (sums, Changes::ByPosition(coded))
+    }
+
+    fn scratch(&self) -> MutexGuard<'_, Vec<Scratch>> {
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -256,8 +274,11 @@ fn code(batch: Vec<Scanned>, models: &mut Vec<ContextModel>, payload: &mut impl 
         return Err(Error::Usage("the checkpoint is too large for one patch".into()));
     }
     let mut of_segment = assignment.of_segment.iter().map(|model| first_model + model);
-    let named: Vec<_> =
-        batch.iter().map(|scanned| (scanned, scanned.histogram().and_then(|_| of_segment.next()))).collect();
+    let name = |scanned: Scanned| {
+        let model = scanned.histogram().and_then(|_| of_segment.next());
+        (scanned, model)
+    };
+    let named: Vec<_> = batch.into_iter().map(name).collect();
     let coded =
         named.into_par_iter().map(|(scanned, model)| scanned.code(model, models)).collect::<Result<Vec<_>, _>>()?;
     let mut segments = Vec::new();
@@ -277,20 +298,18 @@ impl Scanned {
         }
     }
 
-    fn code(&self, model: Option<usize>, models: &[ContextModel]) -> Result<(Segment, Vec<u8>), Error> {
+    fn code(self, model: Option<usize>, models: &[ContextModel]) -> Result<(Segment, Vec<u8>), Error> {
         let segment = Segment::unchanged(self.cells, self.sums.base);
-        let mut payload = Vec::new();
-        let profile = match (&self.changes, model) {
+        let changes = self.changes.len() as u32;
+        let (profile, payload) = match (self.changes, model) {
             (Changes::Contextual(changes), Some(model)) => {
+                let mut payload = Vec::new();
                 encode_contextual(&changes.0, &models[model], &mut payload)?;
-                Profile::Contextual { model }
+                (Profile::Contextual { model }, payload)
             }
-            (Changes::Absolute(changes, dtype), _) if !changes.is_empty() => {
-                absolute::encode(changes, dtype.cell_bytes(), &Zstd::PLANES, &mut payload);
-                Profile::Absolute
-            }
-            _ => return Ok((segment, payload)),
+            (Changes::ByPosition(coded), _) if changes > 0 => (coded.profile, coded.payload),
+            _ => return Ok((segment, Vec::new())),
         };
-        Ok((segment.with_payload(profile, self.changes.len() as u32, self.sums.target, &payload)?, payload))
+        Ok((segment.with_payload(profile, changes, self.sums.target, &payload)?, payload))
     }
 }

@@ -27,6 +27,7 @@ mod models;
 mod output;
 mod pair;
 mod patch_file;
+mod profile;
 mod progress;
 mod zstd;
 

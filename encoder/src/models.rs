@@ -49,7 +49,7 @@ pub(crate) fn assign(histograms: &[&Histogram], max_models: usize) -> Assignment
 }
 
 /// The order-0 entropy of the tokens, in bits.
-fn code_bits(histogram: &Histogram) -> f64 {
+pub(crate) fn code_bits(histogram: &Histogram) -> f64 {
     let alphabets =
         histogram.gaps.iter().map(<[u32; _]>::as_slice).chain(histogram.steps.iter().map(<[u32; _]>::as_slice));
     alphabets.map(entropy_bits).sum()

@@ -1,26 +1,24 @@
-//! The absolute profile: positions and values that need no base, for every dtype.
+//! Two profiles by position: absolute ones say what the cells become, which needs no base, for every dtype; relative ones what is
+//! added to them, so that cells that all move by the same bits cost next to nothing. Both have the same payload.
 //!
 //! Gaps between positions are split into tokens and raw bits; tokens and the bytes of the values, plane by plane, are packed
 //! by zstd where that is smaller.
 
 use crate::bytes::{Cursor, push_varint};
 use crate::codec::{Deflate, Inflate};
-use crate::contextual::{RawReader, RawWriter};
 use crate::error::{Damage, Error, Place};
-use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES};
+use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES, METHOD_STORED, METHOD_ZSTD};
+use crate::raw::{RawReader, RawWriter, deflate};
 use crate::token::{bucket, split};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-
-const PLANE_RAW: u8 = 0;
-const PLANE_ZSTD: u8 = 1;
 
 /// The changes of one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsoluteChanges {
     /// Which cells change, counted from 0 over the segment, ascending.
     pub positions: Vec<u32>,
-    /// The new cells, little-endian, as many bytes each as a cell has.
+    /// The new cells, little-endian, as many bytes each as a cell has; for relative segments what is added to the old ones.
     pub values: Vec<u8>,
 }
 
@@ -33,6 +31,22 @@ impl AbsoluteChanges {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
+    }
+
+    /// Absolute changes made relative to the cells before, which `pieces` hold one after the other.
+    pub fn make_relative<'a>(&mut self, pieces: impl IntoIterator<Item = &'a [u8]>, cell_bytes: usize) {
+        let mut pieces = pieces.into_iter();
+        let (mut piece, mut start): (&[u8], usize) = (&[], 0);
+        for (position, value) in self.positions.iter().zip(self.values.chunks_mut(cell_bytes.max(1))) {
+            let byte = *position as usize * cell_bytes;
+            while byte - start >= piece.len() {
+                start += piece.len();
+                let Some(next) = pieces.next() else { return };
+                piece = next;
+            }
+            let before = piece.get(byte - start..).unwrap_or_default();
+            subtract_cell(value, before);
+        }
     }
 
     /// Forgets all, keeps the memory.
@@ -58,7 +72,7 @@ pub fn encode(changes: &AbsoluteChanges, cell_bytes: usize, codec: &impl Deflate
         let bytes: Vec<u8> = changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect();
         push_plane(&bytes, codec, out);
     }
-    raw.write(out);
+    raw.write(codec, out);
 }
 
 /// Decodes the payload of a segment of `cells` cells of `cell_bytes` bytes each and `expected` changes.
@@ -83,7 +97,7 @@ pub fn decode(
         let bytes = read_plane(&mut cursor, count, codec)?;
         values.iter_mut().skip(plane).step_by(cell_bytes).zip(bytes.iter()).for_each(|(to, from)| *to = *from);
     }
-    let mut raw = RawReader::new(cursor.rest());
+    let mut raw = RawReader::new(cursor.clone(), expected, codec)?;
     let mut next = 0u64;
     let mut positions = Vec::with_capacity(count);
     for token in tokens.iter() {
@@ -104,15 +118,37 @@ pub fn decode(
     Ok(AbsoluteChanges { positions, values })
 }
 
+/// Adds `difference` to `cell`, modulo its width, both little-endian.
+#[inline(always)]
+pub fn add_cell(cell: &mut [u8], difference: &[u8]) {
+    let mut carry = false;
+    for (cell, difference) in cell.iter_mut().zip(difference) {
+        let (sum, over) = cell.overflowing_add(*difference);
+        let (sum, carried) = sum.overflowing_add(carry.into());
+        (*cell, carry) = (sum, over | carried);
+    }
+}
+
+/// The inverse of [`add_cell`].
+#[inline(always)]
+pub fn subtract_cell(cell: &mut [u8], difference: &[u8]) {
+    let mut borrow = false;
+    for (cell, difference) in cell.iter_mut().zip(difference) {
+        let (rest, under) = cell.overflowing_sub(*difference);
+        let (rest, borrowed) = rest.overflowing_sub(borrow.into());
+        (*cell, borrow) = (rest, under | borrowed);
+    }
+}
+
 fn push_plane(bytes: &[u8], codec: &impl Deflate, out: &mut Vec<u8>) {
-    match codec.deflate(bytes).filter(|frame| frame.len() < bytes.len()) {
+    match deflate(bytes, codec) {
         Some(frame) => {
-            out.push(PLANE_ZSTD);
+            out.push(METHOD_ZSTD);
             push_varint(out, frame.len() as u64);
             out.extend_from_slice(&frame);
         }
         None => {
-            out.push(PLANE_RAW);
+            out.push(METHOD_STORED);
             out.extend_from_slice(bytes);
         }
     }
@@ -120,8 +156,8 @@ fn push_plane(bytes: &[u8], codec: &impl Deflate, out: &mut Vec<u8>) {
 
 fn read_plane<'a>(cursor: &mut Cursor<'a>, length: usize, codec: &impl Inflate) -> Result<Cow<'a, [u8]>, Error> {
     match cursor.byte()? {
-        PLANE_RAW => cursor.take(length).map(Cow::Borrowed),
-        PLANE_ZSTD => {
+        METHOD_STORED => cursor.take(length).map(Cow::Borrowed),
+        METHOD_ZSTD => {
             let packed = cursor.varint_up_to(length as u64)? as usize;
             let plane = codec.inflate(cursor.take(packed)?, length).filter(|plane| plane.len() == length);
             plane.map(Cow::Owned).ok_or(cursor.damaged(Damage::Plane))

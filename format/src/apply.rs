@@ -1,7 +1,7 @@
 //! The reference apply: plain loops over whole segments, short enough to be believed. Every faster path is tested
 //! against it.
 
-use crate::absolute::AbsoluteChanges;
+use crate::absolute::{AbsoluteChanges, add_cell};
 use crate::cell::FloatFormat;
 use crate::codec::Inflate;
 use crate::contextual::ContextualChanges;
@@ -40,7 +40,11 @@ pub fn apply_segment(
         Changes::Unchanged => true,
         Changes::Contextual(format, changes) => apply_contextual(&mut cells, format, changes).is_some(),
         Changes::Absolute(changes) => {
-            apply_absolute(&mut cells, segment.dtype().cell_bytes(), changes);
+            apply_by_position(&mut cells, segment.dtype().cell_bytes(), changes, <[u8]>::copy_from_slice);
+            true
+        }
+        Changes::Relative(changes) => {
+            apply_by_position(&mut cells, segment.dtype().cell_bytes(), changes, add_cell);
             true
         }
     };
@@ -66,11 +70,11 @@ fn apply_contextual(cells: &mut [u8], format: FloatFormat, changes: &ContextualC
     pending.iter_mut().all(|changes| changes.next().is_none()).then_some(())
 }
 
-/// Overwrites the changed cells.
-fn apply_absolute(cells: &mut [u8], cell_bytes: usize, changes: &AbsoluteChanges) {
+/// Lets each changed cell be changed by its value.
+fn apply_by_position(cells: &mut [u8], cell_bytes: usize, changes: &AbsoluteChanges, change: fn(&mut [u8], &[u8])) {
     for (position, value) in changes.positions.iter().zip(changes.values.chunks(cell_bytes)) {
         let cell = cells.chunks_mut(cell_bytes).nth(*position as usize);
-        cell.into_iter().for_each(|cell| cell.copy_from_slice(value));
+        cell.into_iter().for_each(|cell| change(cell, value));
     }
 }
 

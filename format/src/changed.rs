@@ -82,6 +82,10 @@ impl<const N: usize> ChangedCells<N> {
         self.count = 0;
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     /// Adds the cell if it differs: without a branch, it is written and then kept or not.
     #[inline(always)]
     pub(crate) fn push(&mut self, place: usize, before: u16, after: u16) {

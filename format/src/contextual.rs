@@ -4,122 +4,19 @@
 //! tokens (rANS, by the model of the class) and raw bits. Change `i` of a class uses rANS lanes 0 and 1 if `i` is even,
 //! 2 and 3 if it is odd, so that four decodings are in flight.
 
+pub use crate::changes::{ClassChanges, ContextualChanges};
+pub use crate::tokens::Tokens;
+
 use crate::bytes::{Cursor, push_signed_varint};
 use crate::cell::FloatFormat;
+use crate::codec::Inflate;
 use crate::error::{Damage, Error, Place};
 use crate::layout::CLASSES;
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
-use crate::token::{bucket, split, unzigzag, zigzag};
+use crate::raw::RawReader;
+use crate::token::{bucket, unzigzag};
 use alloc::vec::Vec;
-
-/// The changes of one exponent class of a segment, ranks ascending.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ClassChanges {
-    /// Which of the class's cells change, counted from 0 over the whole segment.
-    pub ranks: Vec<u32>,
-    /// How far each moves, in ULP; never 0.
-    pub steps: Vec<i16>,
-}
-
-impl ClassChanges {
-    /// Adds a change behind the others.
-    #[inline(always)]
-    pub fn push(&mut self, rank: u32, step: i16) {
-        self.ranks.push(rank);
-        self.steps.push(step);
-    }
-
-    fn clear(&mut self) {
-        self.ranks.clear();
-        self.steps.clear();
-    }
-}
-
-/// The changes of one segment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ContextualChanges {
-    /// By exponent class.
-    pub classes: [ClassChanges; CLASSES],
-}
-
-impl ContextualChanges {
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.classes.iter().map(|class| class.ranks.len()).sum()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Forgets all, keeps the memory.
-    pub fn clear(&mut self) {
-        self.classes.iter_mut().for_each(ClassChanges::clear);
-    }
-}
-
-/// The changes of one segment, split into tokens and raw bits: what is coded once a model is chosen, in half the memory.
-#[derive(Debug, Clone, Default)]
-pub struct Tokens {
-    /// Changes of each class.
-    counts: [u32; CLASSES],
-    /// Of the gap and the step of each change, by class.
-    tokens: Vec<[u8; 2]>,
-    raw: RawWriter,
-}
-
-impl Tokens {
-    /// Those of `changes`, whose ranks ascend.
-    #[inline(always)]
-    pub fn new(changes: &ContextualChanges) -> Self {
-        let counts = changes.classes.each_ref().map(|class| class.ranks.len() as u32);
-        let mut tokens = alloc::vec![[0; 2]; changes.len()];
-        let mut raw = RawWriter::default();
-        let mut rest = tokens.as_mut_slice();
-        for class in &changes.classes {
-            let (own, later) = rest.split_at_mut(class.ranks.len().min(rest.len()));
-            rest = later;
-            raw = class_tokens(class, own, raw);
-        }
-        Self { counts, tokens, raw }
-    }
-
-    /// How many changes.
-    pub fn len(&self) -> usize {
-        self.tokens.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.tokens.is_empty()
-    }
-
-    /// The tokens of gap and step of each change, by class.
-    #[inline(always)]
-    pub(crate) fn classes(&self) -> [&[[u8; 2]]; CLASSES] {
-        let mut rest = self.tokens.as_slice();
-        self.counts.map(|count| {
-            let (own, later) = rest.split_at((count as usize).min(rest.len()));
-            rest = later;
-            own
-        })
-    }
-}
-
-/// Writes the tokens of each change's gap and step; their raw bits go to `raw`, which it gives back.
-#[inline(always)]
-fn class_tokens(class: &ClassChanges, tokens: &mut [[u8; 2]], mut raw: RawWriter) -> RawWriter {
-    let mut next = 0u32;
-    for ((rank, step), tokens) in class.ranks.iter().zip(&class.steps).zip(tokens) {
-        let (gap, step) = (split(rank.wrapping_sub(next)), split(zigzag(*step)));
-        next = rank.wrapping_add(1);
-        raw.push(u64::from(step.raw) << gap.raw_bits | u64::from(gap.raw), gap.raw_bits + step.raw_bits);
-        *tokens = [gap.token, step.token];
-    }
-    raw
-}
 
 /// Appends the payload of a segment.
 ///
@@ -128,7 +25,7 @@ fn class_tokens(class: &ClassChanges, tokens: &mut [[u8; 2]], mut raw: RawWriter
 #[inline(always)]
 pub fn encode(tokens: &Tokens, model: &ContextModel, out: &mut Vec<u8>) -> Result<(), Error> {
     let misfit = Error::Misuse { what: "the context model lacks a token that occurs" };
-    for (count, model) in tokens.counts.iter().zip(&model.classes) {
+    for (count, model) in tokens.counts().iter().zip(&model.classes) {
         if let Some(model) = model {
             push_signed_varint(out, i64::from(*count) - model.expected(tokens.len() as u32));
         } else if *count > 0 {
@@ -144,7 +41,7 @@ pub fn encode(tokens: &Tokens, model: &ContextModel, out: &mut Vec<u8>) -> Resul
         }
     }
     encoder.finish(out);
-    tokens.raw.write(out);
+    out.extend_from_slice(tokens.raw());
     Ok(())
 }
 
@@ -218,6 +115,7 @@ impl ContextualDecoder {
         &mut self,
         segment: &CodedSegment<'_>,
         payload: &[u8],
+        codec: &impl Inflate,
         changes: &mut ContextualChanges,
     ) -> Result<(), Error> {
         let mut cursor = Cursor::new(payload, Place::Payload);
@@ -225,7 +123,7 @@ impl ContextualDecoder {
         changes.clear();
         let counts = class_counts(&mut cursor, segment.model, segment.changes)?;
         let mut decoder = Decoder::new(&mut cursor)?;
-        let mut raw = RawReader::new(cursor.rest());
+        let mut raw = RawReader::new(cursor.clone(), segment.changes, codec)?;
         let mut extent = Extent::default();
         for ((class, tables), count) in changes.classes.iter_mut().zip(&self.tables).zip(counts) {
             let Some(tables) = tables else { continue };
@@ -320,80 +218,5 @@ impl ClassTables {
             finish(raw, tokens.0, tokens.1, rank, step);
         }
         Extent { cells: next, largest_step }
-    }
-}
-
-/// Packs bits, lowest first.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RawWriter {
-    /// Whole bytes up to `end`, then pending ones and zeros.
-    bytes: Vec<u8>,
-    end: usize,
-    pending: u64,
-    /// Bits of `pending`, below 8.
-    bits: u32,
-}
-
-impl RawWriter {
-    /// Appends the low `bits` (at most 56) of `value`, whose higher bits are zero.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, value: u64, bits: u32) {
-        const WINDOW: usize = 8;
-        if self.bytes.len() < self.end + WINDOW {
-            grow(&mut self.bytes);
-        }
-        self.pending |= value << self.bits;
-        let window = self.bytes.get_mut(self.end..).and_then(<[u8]>::first_chunk_mut::<WINDOW>);
-        window.into_iter().for_each(|window| *window = self.pending.to_le_bytes());
-        let bits = self.bits + bits;
-        self.end += bits as usize / 8;
-        self.pending >>= bits / 8 * 8;
-        self.bits = bits % 8;
-    }
-
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let end = self.end + self.bits.div_ceil(8) as usize;
-        out.extend_from_slice(self.bytes.get(..end).unwrap_or_default());
-    }
-}
-
-/// Apart, so that the rest of a writer can stay in registers.
-#[cold]
-fn grow(bytes: &mut Vec<u8>) {
-    bytes.resize(2 * bytes.len() + 256, 0);
-}
-
-/// Unpacks what [`RawWriter`] packed. Past the end it gives zeros, which [`RawReader::ended_well`] notices.
-#[derive(Debug)]
-pub(crate) struct RawReader {
-    /// The bytes and eight zeros, so that a whole window can be read at any of them.
-    padded: Vec<u8>,
-    bit: usize,
-}
-
-impl RawReader {
-    pub(crate) fn new(bytes: &[u8]) -> Self {
-        let mut padded = Vec::with_capacity(bytes.len() + 8);
-        padded.extend_from_slice(bytes);
-        padded.extend_from_slice(&[0; 8]);
-        Self { padded, bit: 0 }
-    }
-
-    /// The next bits, lowest first, with more above them; moves on by `bits`, at most 57.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, bits: u32) -> u64 {
-        let window = self
-            .padded
-            .get(self.bit / 8..)
-            .and_then(<[u8]>::first_chunk)
-            .map_or(0, |window| u64::from_le_bytes(*window));
-        let window = window >> (self.bit % 8);
-        self.bit += bits as usize;
-        window
-    }
-
-    /// Whether all bytes were used and the bits that pad the last one are zeros.
-    pub(crate) fn ended_well(&mut self) -> bool {
-        self.bit.div_ceil(8) + 8 == self.padded.len() && self.take(0) == 0
     }
 }

@@ -29,6 +29,17 @@ pub const BLOCK_CELLS: usize = 1024;
 /// Widest cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 8;
 
+/// Profile code of a segment without changes.
+pub const PROFILE_UNCHANGED: u8 = 0;
+/// Profile code of ranks and ULP steps.
+pub const PROFILE_CONTEXTUAL: u8 = 1;
+/// Profile code of positions and values.
+pub const PROFILE_ABSOLUTE: u8 = 2;
+/// Profile code of positions and differences.
+pub const PROFILE_RELATIVE: u8 = 3;
+/// Widest cell of a relative segment, in bytes: a difference is one addition of 32 bits.
+pub const MAX_RELATIVE_CELL_BYTES: usize = 4;
+
 /// Exponent classes of a contextual segment.
 pub const CLASSES: usize = 32;
 /// The BF16 exponent field of class 0; smaller exponents join it, exponents from 31 above it join class 31.
@@ -42,6 +53,13 @@ pub const TOKEN_MANTISSA_BITS: u32 = 2;
 pub const GAP_TOKENS: usize = tokens_below_power(MAX_SEGMENT_CELLS.ilog2());
 /// Tokens of zigzag ULP steps, which are below 2^16.
 pub const STEP_TOKENS: usize = tokens_below_power(16);
+
+/// Bytes of raw bits that a change has at most: all but the three leading bits of a gap and of a step.
+pub const MAX_RAW_BYTES: u64 = (MAX_SEGMENT_CELLS.ilog2() - 3 + 16 - 3).div_ceil(8) as u64;
+/// A plane or raw bits, stored as they are.
+pub const METHOD_STORED: u8 = 0;
+/// A plane or raw bits, as a zstd frame.
+pub const METHOD_ZSTD: u8 = 1;
 
 /// Token frequencies of one alphabet sum to `1 << PROBABILITY_BITS`.
 pub const PROBABILITY_BITS: u32 = 12;

@@ -4,10 +4,10 @@
 //! for statistics of their own.
 
 use crate::bytes::{Cursor, push_varint};
-use crate::contextual::Tokens;
 use crate::error::Error;
 use crate::layout::{CLASSES, GAP_TOKENS, PROBABILITY_BITS, PROBABILITY_SUM, STEP_TOKENS};
 use crate::rans::Frequencies;
+use crate::tokens::Tokens;
 use alloc::vec::Vec;
 
 /// How often each token occurred, per class.

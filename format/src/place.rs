@@ -1,6 +1,6 @@
 //! Changes into cells, block by block: ranks become positions, steps are added, both fingerprints fall out.
 
-use crate::absolute::AbsoluteChanges;
+use crate::absolute::{AbsoluteChanges, add_cell};
 use crate::cell::FloatCell;
 use crate::changed::ChangedWords;
 use crate::compare::{STRIP_BYTES, cell_at, word_at};
@@ -120,6 +120,8 @@ impl<'a> ContextualPlacer<'a> {
 #[derive(Debug)]
 pub struct AbsolutePlacer<'a> {
     changes: &'a AbsoluteChanges,
+    /// Values are added to the cells.
+    relative: bool,
     cell_bytes: usize,
     seed: u64,
     /// Cells before the current run.
@@ -131,7 +133,13 @@ pub struct AbsolutePlacer<'a> {
 impl<'a> AbsolutePlacer<'a> {
     /// A placer at the start of a segment of cells of `cell_bytes` bytes.
     pub fn new(changes: &'a AbsoluteChanges, cell_bytes: usize, seed: u64) -> Self {
-        Self { changes, cell_bytes: cell_bytes.max(1), seed, seen: 0, placed: 0, sums: Fingerprints::default() }
+        let cell_bytes = cell_bytes.max(1);
+        Self { changes, relative: false, cell_bytes, seed, seen: 0, placed: 0, sums: Fingerprints::default() }
+    }
+
+    /// The same for a relative segment.
+    pub fn relative(changes: &'a AbsoluteChanges, cell_bytes: usize, seed: u64) -> Self {
+        Self { relative: true, ..Self::new(changes, cell_bytes, seed) }
     }
 
     /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
@@ -154,7 +162,9 @@ impl<'a> AbsolutePlacer<'a> {
                     break;
                 }
                 let start = place as usize * self.cell_bytes;
-                bytes.get_mut(start..start + self.cell_bytes).into_iter().for_each(|cell| cell.copy_from_slice(value));
+                let cell = bytes.get_mut(start..start + self.cell_bytes);
+                cell.into_iter()
+                    .for_each(|cell| if self.relative { add_cell(cell, value) } else { cell.copy_from_slice(value) });
                 self.placed += 1;
             }
             let unchanged = self.placed == placed_before;

@@ -6,7 +6,7 @@ use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::masks::{Aligned, Masks, NO_CLASS, ROW_CELLS, RowPair};
 
 /// Cells of a region: few enough that what is known of them stays in the first cache.
-pub(crate) const REGION_CELLS: usize = 1 << 13;
+pub const REGION_CELLS: usize = 1 << 13;
 /// Cells between counts: fewer would have to be counted more often, more would have to be looked through for each change.
 pub(crate) const PAIR_CELLS: usize = 2 * ROW_CELLS;
 const REGION_PAIRS: usize = REGION_CELLS / PAIR_CELLS;

@@ -8,7 +8,9 @@ use crate::contextual::ContextualChanges;
 use crate::fingerprint::{self, Fingerprint, Salt, padded_word};
 use crate::layout::CLASSES;
 use crate::masks::Masks;
-use crate::region::{REGION_CELLS, Region};
+pub use crate::region::REGION_CELLS;
+use crate::region::Region;
+use alloc::vec::Vec;
 
 /// A piece of a segment with the bytes of its cells, before and after.
 #[derive(Debug, Clone, Copy)]
@@ -40,15 +42,19 @@ pub struct Fingerprints {
     pub target: Fingerprint,
 }
 
-/// Compares the two sides of a segment whose cells have format `C`; `changes` is overwritten.
+/// Compares the two sides of a segment whose cells have format `C`; `changes` and `by_region` are overwritten.
+///
+/// `by_region` tells how many cells changed in each [`REGION_CELLS`] of each piece, in order: where to look for what they have in common.
 #[inline(always)]
 pub fn scan_contextual<C: FloatCell>(
     masks: impl Masks,
     pieces: &[PiecePair<'_>],
     seed: u64,
     changes: &mut ContextualChanges,
+    by_region: &mut Vec<u32>,
 ) -> Fingerprints {
     changes.clear();
+    by_region.clear();
     let mut scan = ContextualScan {
         masks,
         seen: [0; CLASSES],
@@ -62,7 +68,7 @@ pub fn scan_contextual<C: FloatCell>(
     for piece in pieces {
         for (region, start) in chunks(*piece, REGION_CELLS * C::BYTES).zip((0..).step_by(REGION_CELLS * C::BYTES)) {
             scan.compare::<C>(region, seed, |byte| piece.after(start + byte));
-            scan.add_changes::<C>();
+            by_region.push(scan.add_changes::<C>());
         }
     }
     scan.sums.target += scan.sums.base;
@@ -115,9 +121,9 @@ impl<M: Masks> ContextualScan<'_, M> {
         sums.target += words.take();
     }
 
-    /// Adds the changes of the region that was compared last.
+    /// Adds the changes of the region that was compared last, and says how many they are.
     #[inline(always)]
-    fn add_changes<C: FloatCell>(&mut self) {
+    fn add_changes<C: FloatCell>(&mut self) -> u32 {
         let Self { masks, seen, changes, cells, region, .. } = self;
         for (place, class, step) in cells.steps::<C>() {
             let class_index = usize::from(class);
@@ -126,6 +132,7 @@ impl<M: Masks> ContextualScan<'_, M> {
             }
         }
         seen.iter_mut().zip(region.totals()).for_each(|(seen, here)| *seen += u32::from(here));
+        cells.len() as u32
     }
 }
 

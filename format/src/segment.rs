@@ -40,6 +40,7 @@ enum Coding<'a> {
     Unchanged,
     Contextual { format: FloatFormat, model: &'a ContextModel },
     Absolute,
+    Relative,
 }
 
 impl Header {
@@ -54,6 +55,7 @@ impl Header {
         let coding = match entry.profile {
             Profile::Unchanged => Coding::Unchanged,
             Profile::Absolute => Coding::Absolute,
+            Profile::Relative => Coding::Relative,
             Profile::Contextual { model } => match (dtype.float_format(), self.models.get(model)) {
                 (Some(format), Some(model)) => Coding::Contextual { format, model },
                 _ => return Err(misfit),
@@ -134,8 +136,10 @@ pub enum Changes<'a> {
     Unchanged,
     /// Of cells of this format.
     Contextual(FloatFormat, &'a ContextualChanges),
-    /// Of cells of any dtype.
+    /// Of cells of any dtype: what they become.
     Absolute(&'a AbsoluteChanges),
+    /// Of cells of any dtype that is not wider than a word: what is added to them.
+    Relative(&'a AbsoluteChanges),
 }
 
 impl Changes<'_> {
@@ -144,7 +148,7 @@ impl Changes<'_> {
         match self {
             Self::Unchanged => 0,
             Self::Contextual(_, changes) => changes.len(),
-            Self::Absolute(changes) => changes.len(),
+            Self::Absolute(changes) | Self::Relative(changes) => changes.len(),
         }
     }
 
@@ -181,13 +185,16 @@ impl SegmentDecoder {
             Coding::Unchanged => Ok(Changes::Unchanged),
             Coding::Contextual { format, model } => {
                 let coded = CodedSegment { model, format, cells, changes };
-                self.decoder.decode(&coded, payload, &mut self.contextual).map_err(said_here)?;
+                self.decoder.decode(&coded, payload, codec, &mut self.contextual).map_err(said_here)?;
                 Ok(Changes::Contextual(format, &self.contextual))
             }
-            Coding::Absolute => {
+            Coding::Absolute | Coding::Relative => {
                 let cell_bytes = segment.dtype.cell_bytes();
                 self.absolute = absolute::decode(payload, cells, changes, cell_bytes, codec).map_err(said_here)?;
-                Ok(Changes::Absolute(&self.absolute))
+                Ok(match segment.coding {
+                    Coding::Relative => Changes::Relative(&self.absolute),
+                    _ => Changes::Absolute(&self.absolute),
+                })
             }
         }
     }
@@ -204,7 +211,7 @@ pub struct Placer<'a> {
 enum Work<'a> {
     Unchanged(Fingerprint),
     Contextual(FloatFormat, ContextualPlacer<'a>),
-    Absolute(AbsolutePlacer<'a>),
+    ByPosition(AbsolutePlacer<'a>),
 }
 
 impl<'a> Placer<'a> {
@@ -215,7 +222,10 @@ impl<'a> Placer<'a> {
             Changes::Unchanged => Work::Unchanged(Fingerprint::ZERO),
             Changes::Contextual(format, changes) => Work::Contextual(format, ContextualPlacer::new(changes, seed)),
             Changes::Absolute(changes) => {
-                Work::Absolute(AbsolutePlacer::new(changes, segment.dtype.cell_bytes(), seed))
+                Work::ByPosition(AbsolutePlacer::new(changes, segment.dtype.cell_bytes(), seed))
+            }
+            Changes::Relative(changes) => {
+                Work::ByPosition(AbsolutePlacer::relative(changes, segment.dtype.cell_bytes(), seed))
             }
         };
         Self { segment, work }
@@ -231,7 +241,7 @@ impl<'a> Placer<'a> {
             Work::Contextual(format, placer) => {
                 crate::with_float_cell!(*format, C => placer.place::<C>(masks, cells, tensor, first_word));
             }
-            Work::Absolute(placer) => placer.place(cells, tensor, first_word),
+            Work::ByPosition(placer) => placer.place(cells, tensor, first_word),
         }
     }
 
@@ -243,12 +253,12 @@ impl<'a> Placer<'a> {
         let base = match &self.work {
             Work::Unchanged(sum) => *sum,
             Work::Contextual(_, placer) => placer.base_fingerprint(),
-            Work::Absolute(placer) => placer.base_fingerprint(),
+            Work::ByPosition(placer) => placer.base_fingerprint(),
         };
         let found = match self.work {
             Work::Unchanged(target) => Some(Fingerprints { base, target }),
             Work::Contextual(_, placer) => placer.finish(),
-            Work::Absolute(placer) => placer.finish(),
+            Work::ByPosition(placer) => placer.finish(),
         };
         self.segment.judge_base(base, found.is_some())?;
         let found = found.unwrap_or_default();

@@ -139,9 +139,9 @@ impl Shape {
         let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
             Some(format) => {
                 let mut changes = ContextualChanges::default();
-                let sums = with_float_cell!(format, C => scan_contextual::<C>(Portable, pairs, spread(self.seed), &mut changes));
+                let sums = with_float_cell!(format, C => scan_contextual::<C>(Portable, pairs, spread(self.seed), &mut changes, &mut Vec::new()));
                 let mut histogram = Histogram::default();
-                let tokens = Tokens::new(&changes);
+                let tokens = Tokens::new(&changes, &Codec);
                 histogram.count(&tokens);
                 let model = ContextModel::from_histogram(&histogram);
                 contextual::encode(&tokens, &model, &mut payload).expect("the model is made for these changes");

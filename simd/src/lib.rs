@@ -27,7 +27,7 @@ use pulse_format::cell::FloatCell;
 use pulse_format::contextual::{self, ContextualChanges, Tokens};
 use pulse_format::model::ContextModel;
 use pulse_format::scan::{self, Fingerprints, PiecePair};
-use pulse_format::{Fingerprint, Placer};
+use pulse_format::{Deflate, Fingerprint, Placer};
 
 vectorized! {
     /// See [`scan::scan_contextual`].
@@ -36,8 +36,9 @@ vectorized! {
         pieces: &[PiecePair<'_>],
         seed: u64,
         changes: &mut ContextualChanges,
+        by_region: &mut Vec<u32>,
     ) -> Fingerprints {
-        scan::scan_contextual::<C>(masks, pieces, seed, changes)
+        scan::scan_contextual::<C>(masks, pieces, seed, changes, by_region)
     }
 
     /// See [`scan::scan_absolute`].
@@ -52,8 +53,8 @@ vectorized! {
     }
 
     /// See [`Tokens::new`].
-    fn tokens(_masks, changes: &ContextualChanges) -> Tokens {
-        Tokens::new(changes)
+    fn tokens(_masks, changes: &ContextualChanges, codec: &impl Deflate) -> Tokens {
+        Tokens::new(changes, codec)
     }
 
     /// See [`contextual::encode`].

@@ -19,6 +19,7 @@ mod receiver;
 mod receiver_faults;
 mod regressions;
 mod roundtrip;
+mod sizes;
 mod support;
 mod tidy;
 mod vectors;

@@ -481,7 +481,7 @@ fn rule_23_step() {
         changes.classes[3].push(1, 1);
         changes.classes[3].push(2, step);
         let mut histogram = Histogram::default();
-        let tokens = Tokens::new(&changes);
+        let tokens = Tokens::new(&changes, &Zstd::default());
         histogram.count(&tokens);
         let model = ContextModel::from_histogram(&histogram);
         let mut payload = Vec::new();

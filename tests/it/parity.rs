@@ -10,7 +10,7 @@ use pulse_format::contextual::ContextualChanges;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};
 use pulse_format::masks::Portable;
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
-use pulse_format::scan::{Fingerprints, PiecePair, scan_absolute, scan_contextual};
+use pulse_format::scan::{Fingerprints, PiecePair, REGION_CELLS, scan_absolute, scan_contextual};
 use pulse_format::{Deflate, FloatFormat, Inflate, fingerprint, with_float_cell};
 
 const FORMATS: [FloatFormat; 4] = [FloatFormat::Bf16, FloatFormat::F16, FloatFormat::E4m3, FloatFormat::E5m2];
@@ -71,10 +71,14 @@ fn check_cells<C: FloatCell>(pieces: &Pieces) {
         })
         .collect();
     let mut changes = ContextualChanges::default();
-    // What is in it before must not show.
+    // What is in them before must not show.
     changes.classes[2].push(77, 5);
-    let found = scan_contextual::<C>(Portable, &pairs, SEED, &mut changes);
+    let mut by_region = vec![3];
+    let found = scan_contextual::<C>(Portable, &pairs, SEED, &mut changes, &mut by_region);
     assert!(changes == expected && found == sums, "{:?}", C::FORMAT);
+    let region = |(base, target): (&[u16], &[u16])| base.iter().zip(target).filter(|(a, b)| a != b).count() as u32;
+    let regions = pieces.iter().flat_map(|(base, target)| base.chunks(REGION_CELLS).zip(target.chunks(REGION_CELLS)));
+    assert_eq!(by_region, regions.map(region).collect::<Vec<_>>());
     // In whole pieces, in runs of blocks, and in one block at a time.
     for run_cells in [usize::MAX, 3 * BLOCK_CELLS, BLOCK_CELLS] {
         let mut placer = ContextualPlacer::new(&expected, SEED);
@@ -104,14 +108,17 @@ fn check_absolute(pairs: &[PiecePair<'_>], sides: &[[Vec<u8>; 2]], width: usize,
     let mut changes = AbsoluteChanges { positions: vec![9], values: vec![1] };
     assert_eq!(scan_absolute(Portable, pairs, SEED, width, &mut changes), sums);
     assert_eq!(changes, expected);
-    let mut placer = AbsolutePlacer::new(&expected, width, SEED);
-    for (index, [base, target]) in sides.iter().enumerate() {
-        let mut cells = base.clone();
-        let (tensor, first_word) = place_of(index, width);
-        placer.place(&mut cells, tensor, first_word);
-        assert!(cells == *target, "absolute");
+    let mut relative = expected.clone();
+    relative.make_relative(sides.iter().map(|[base, _]| base.as_slice()), width);
+    for mut placer in [AbsolutePlacer::new(&expected, width, SEED), AbsolutePlacer::relative(&relative, width, SEED)] {
+        for (index, [base, target]) in sides.iter().enumerate() {
+            let mut cells = base.clone();
+            let (tensor, first_word) = place_of(index, width);
+            placer.place(&mut cells, tensor, first_word);
+            assert!(cells == *target, "by position");
+        }
+        assert_eq!(placer.finish(), Some(sums));
     }
-    assert_eq!(placer.finish(), Some(sums));
 }
 
 /// Pieces of these sizes, the base from `cell`, a cell in `every` moved.

@@ -7,25 +7,25 @@ use pulse_encoder::{Cast, EncodeOptions, ProfileChoice, Silent, Zstd, apply_file
 use pulse_format::{Dtype, Header, Limits, Profile, Step};
 use std::path::Path;
 
-const PROFILES: [ProfileChoice; 2] = [ProfileChoice::Contextual, ProfileChoice::Absolute];
+const PROFILES: [ProfileChoice; 3] = [ProfileChoice::Auto, ProfileChoice::Contextual, ProfileChoice::Absolute];
 
 fn header(patch: &[u8]) -> Header {
     Header::read(patch, &Zstd::default(), &Limits::default()).unwrap()
 }
 
-/// With both profiles, with segments of 1,024 cells and of the default size.
+/// With every choice of profile, with segments of 1,024 cells and of the default size.
 fn check(pair: &Pair) {
     for profile in PROFILES {
         for segment_cells in [1024, EncodeOptions::default().segment_cells] {
             let patch = round_trip(pair, &EncodeOptions { profile, segment_cells, ..EncodeOptions::default() });
             let header = header(&patch);
             for segment in &header.segments {
-                let contextual = profile == ProfileChoice::Contextual
-                    && header.tensors[segment.tensor].dtype.float_format().is_some();
+                let float = header.tensors[segment.tensor].dtype.float_format().is_some();
                 match segment.profile {
                     Profile::Unchanged => assert_eq!((segment.changes, segment.base), (0, segment.target)),
-                    Profile::Contextual { .. } => assert!(contextual),
-                    Profile::Absolute => assert!(!contextual),
+                    Profile::Contextual { .. } => assert!(float && profile != ProfileChoice::Absolute),
+                    Profile::Absolute => assert!(!float || profile != ProfileChoice::Contextual),
+                    Profile::Relative => assert_eq!(profile, ProfileChoice::Auto),
                 }
             }
         }
@@ -325,8 +325,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_checkpoint(tensors in tensors(), absolute: bool, seed: u64, segment_cells in prop_oneof![Just(1024u32), 1024..9000u32, Just(1 << 22)]) {
-        let profile = PROFILES[usize::from(absolute)];
+    fn any_checkpoint(tensors in tensors(), profile in 0..PROFILES.len(), seed: u64, segment_cells in prop_oneof![Just(1024u32), 1024..9000u32, Just(1 << 22)]) {
+        let profile = PROFILES[profile];
         round_trip(&Pair::new(tensors), &EncodeOptions { profile, seed, segment_cells, ..EncodeOptions::default() });
     }
 }

@@ -32,6 +32,8 @@ pub(crate) enum Work {
     Contextual(Contextual),
     /// Per window.
     Absolute(Vec<Absolute>),
+    /// The same, with what is added to the cells instead of their values.
+    Relative(Vec<Absolute>),
 }
 
 impl<B> PlannedSegment<B> {
@@ -75,6 +77,8 @@ pub(crate) struct SegmentCommands<B> {
     pub(crate) forth: Vec<Command<B>>,
     /// The changes taken back.
     pub(crate) back: Vec<Command<B>>,
+    /// The changes made again, once they were taken back.
+    pub(crate) again: Vec<Command<B>>,
     /// Fingerprints what is there now.
     pub(crate) confirm: Vec<Command<B>>,
 }
@@ -111,8 +115,8 @@ struct Planner<'a, B> {
 
 impl<B: Clone> Planner<'_, B> {
     fn segment(&mut self, number: usize, segment: &PlannedSegment<B>) -> SegmentCommands<B> {
-        let [survey, resolve, forth, back, confirm] = [const { Vec::new() }; 5];
-        let mut commands = SegmentCommands { survey, resolve, forth, back, confirm };
+        let [survey, resolve, forth, back, again, confirm] = [const { Vec::new() }; 6];
+        let mut commands = SegmentCommands { survey, resolve, forth, back, again, confirm };
         let (mut first_block, mut first_in_segment) = (0, 0);
         for (index, window) in segment.windows.iter().enumerate() {
             let params = Params { first_block, first_in_segment, ..self.params_of(number, segment, index, window) };
@@ -144,7 +148,7 @@ impl<B: Clone> Planner<'_, B> {
                 escape_count: part.escape_count,
                 ..params
             },
-            Work::Absolute(parts) => {
+            Work::Absolute(parts) | Work::Relative(parts) => {
                 let part = parts.get(index).cloned().unwrap_or_default();
                 Params { changes: word(part.changes), count: part.count, values: word(part.values), ..params }
             }
@@ -170,21 +174,24 @@ impl<B: Clone> Planner<'_, B> {
         let storage = window.storage;
         commands.survey.push(dispatch(Kernel::Survey(storage), &before, window.blocks()));
         let per_change = params.count.div_ceil(CHANGES_PER_WORKGROUP);
-        let (forth, back) = match &segment.work {
+        let [forth, back, again] = match &segment.work {
             Work::Unchanged => return,
             Work::Contextual(part) => {
                 if is_last {
                     commands.survey.push(dispatch(Kernel::Prefix, &before, part.classes.count_ones()));
                 }
                 commands.resolve.push(dispatch(Kernel::Resolve(storage), &before, per_change));
-                (Kernel::Step(storage), Kernel::StepBack(storage))
+                [Kernel::Step(storage), Kernel::StepBack(storage), Kernel::Step(storage)]
             }
             // It exchanges, so that it undoes itself.
-            Work::Absolute(_) => (Kernel::Scatter(storage), Kernel::Scatter(storage)),
+            Work::Absolute(_) => [Kernel::Scatter(storage); 3],
+            // It leaves the cells that it added to, for exchanges.
+            Work::Relative(_) => [Kernel::Add(storage), Kernel::Scatter(storage), Kernel::Scatter(storage)],
         };
         if per_change > 0 {
             commands.forth.push(dispatch(forth, &before, per_change));
             commands.back.push(dispatch(back, &before, per_change));
+            commands.again.push(dispatch(again, &before, per_change));
         }
         commands.confirm.push(dispatch(Kernel::Survey(storage), &after, window.blocks()));
     }

@@ -10,6 +10,7 @@ use super::scratch::Need;
 use crate::bound::BoundSegment;
 use crate::error::Error;
 use crate::inflate::Zstd;
+use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::{Changes, Header, Piece, Salt, SegmentDecoder};
 use std::ops::Range;
 
@@ -46,18 +47,27 @@ pub(crate) fn decode<B>(
         }
         Changes::Absolute(changes) => {
             segment.inexact = if halves { half::inexact_values(&changes.values) } else { 0 };
-            let split = segment.split;
-            let mut first = 0;
-            let parts = segment.windows.iter().map(|window| {
-                let cells = first..first + window.params.cells / split;
-                first = cells.end;
-                Absolute::append(changes, cells, split, window.storage.cell_bits(), &mut words)
-            });
-            Work::Absolute(parts.collect())
+            Work::Absolute(by_window(segment, changes, &mut words))
+        }
+        Changes::Relative(changes) => {
+            // What a sum will be is not known here.
+            segment.inexact = if halves { changes.len() as u32 } else { 0 };
+            Work::Relative(by_window(segment, changes, &mut words))
         }
         _ => Work::Unchanged,
     };
     Ok(words)
+}
+
+fn by_window<B>(segment: &PlannedSegment<B>, changes: &AbsoluteChanges, words: &mut Vec<u32>) -> Vec<Absolute> {
+    let split = segment.split;
+    let mut first = 0;
+    let parts = segment.windows.iter().map(|window| {
+        let cells = first..first + window.params.cells / split;
+        first = cells.end;
+        Absolute::append(changes, cells, split, window.storage.cell_bits(), words)
+    });
+    parts.collect()
 }
 
 /// Segments in the order of the patch, and the batch that is being filled.

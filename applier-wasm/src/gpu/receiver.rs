@@ -220,7 +220,7 @@ impl<P: Port> Receiver for GpuReceiver<P> {
             self.memory.drop_kept();
             return Ok(());
         };
-        match job.restore(&self.memory, batches, |of| &of.forth, targets).await {
+        match job.restore(&self.memory, batches, |of| &of.again, targets).await {
             Ok(()) => Err(Failure::Old(error)),
             Err(_) => Err(Failure::Mixed(error)),
         }

@@ -66,9 +66,10 @@ impl TwinPort {
                     let cells = [Words(&mut weights), Words(&mut side)];
                     twin::step(params, storage, back, index, cells, &Words(&mut changes));
                 }),
-                Kernel::Scatter(storage) => twin::changes_of(group).for_each(|index| {
+                Kernel::Scatter(storage) | Kernel::Add(storage) => twin::changes_of(group).for_each(|index| {
+                    let add = matches!(kernel, Kernel::Add(_));
                     let cells = [Words(&mut weights), Words(&mut side)];
-                    twin::scatter(params, storage, index, cells, &mut Words(&mut changes));
+                    twin::scatter(params, storage, add, index, cells, &mut Words(&mut changes));
                 }),
             }
         }

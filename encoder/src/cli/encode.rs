@@ -17,8 +17,8 @@ pub(crate) struct EncodeArgs {
     /// The patch to write
     #[arg(short, long, value_name = "PATCH")]
     output: PathBuf,
-    /// How to code BF16, F16 and FP8 tensors; others are always absolute
-    #[arg(long, value_enum, default_value = "contextual")]
+    /// How to code what changed
+    #[arg(long, value_enum, default_value = "auto")]
     profile: ProfileArg,
     /// Cast FP32 and FP16 tensors before comparing, rounding to nearest even
     #[arg(long, value_enum)]
@@ -39,9 +39,11 @@ pub(crate) struct EncodeArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ProfileArg {
-    /// Smallest; the receiver must hold the base
+    /// Each part in the fewest bytes; the receiver must hold the base
+    Auto,
+    /// BF16, F16 and FP8 by ranks and ULP steps; the receiver must hold the base
     Contextual,
-    /// About three times larger; may be applied to anything, twice
+    /// About three times larger after training; may be applied to anything, twice
     Absolute,
 }
 
@@ -61,6 +63,7 @@ pub(crate) fn run(args: &EncodeArgs, terminal: &Terminal) -> Result<Report, Erro
     let started = Instant::now();
     let options = EncodeOptions {
         profile: match args.profile {
+            ProfileArg::Auto => ProfileChoice::Auto,
             ProfileArg::Contextual => ProfileChoice::Contextual,
             ProfileArg::Absolute => ProfileChoice::Absolute,
         },

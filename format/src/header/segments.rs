@@ -4,7 +4,10 @@ use super::Tensor;
 use crate::bytes::{Cursor, push_varint};
 use crate::error::{Damage, Error};
 use crate::fingerprint::Fingerprint;
-use crate::layout::{BLOCK_CELLS, HASH_BYTES, MAX_MODELS, MAX_SEGMENT_CELLS};
+use crate::layout::{
+    BLOCK_CELLS, HASH_BYTES, MAX_MODELS, MAX_RELATIVE_CELL_BYTES, MAX_SEGMENT_CELLS, PROFILE_ABSOLUTE,
+    PROFILE_CONTEXTUAL, PROFILE_RELATIVE, PROFILE_UNCHANGED,
+};
 use crate::limits::Limits;
 use crate::units::{ByteLength, CellCount, CellIndex};
 use alloc::vec::Vec;
@@ -21,6 +24,8 @@ pub enum Profile {
     },
     /// Positions and values; may be applied to anything, twice.
     Absolute,
+    /// Positions and what is added to each cell; needs the base.
+    Relative,
 }
 
 impl Profile {
@@ -30,6 +35,7 @@ impl Profile {
             Self::Unchanged => "unchanged",
             Self::Contextual { .. } => "contextual",
             Self::Absolute => "absolute",
+            Self::Relative => "relative",
         }
     }
 }
@@ -139,21 +145,18 @@ pub struct Piece {
     pub cells: u32,
 }
 
-const UNCHANGED: u8 = 0;
-const CONTEXTUAL: u8 = 1;
-const ABSOLUTE: u8 = 2;
-
 /// Numbers first, then fingerprints and hashes: what compresses stands apart from what does not.
 pub(super) fn write(segments: &[Segment], out: &mut Vec<u8>) {
     push_varint(out, segments.len() as u64);
     for segment in segments {
         match segment.profile {
-            Profile::Unchanged => out.push(UNCHANGED),
+            Profile::Unchanged => out.push(PROFILE_UNCHANGED),
             Profile::Contextual { model } => {
-                out.push(CONTEXTUAL);
+                out.push(PROFILE_CONTEXTUAL);
                 push_varint(out, model as u64);
             }
-            Profile::Absolute => out.push(ABSOLUTE),
+            Profile::Absolute => out.push(PROFILE_ABSOLUTE),
+            Profile::Relative => out.push(PROFILE_RELATIVE),
         }
         push_varint(out, u64::from(segment.cells));
         if segment.profile != Profile::Unchanged {
@@ -183,8 +186,13 @@ pub(super) fn read(
     for _ in 0..count {
         let segment = read_one(cursor, limits)?;
         let (tensor, first_cell) = cover.take(segment.cells).map_err(|damage| cursor.damaged(damage))?;
-        let contextual = tensors.get(tensor).is_some_and(|tensor| tensor.dtype.float_format().is_some());
-        if matches!(segment.profile, Profile::Contextual { model } if !contextual || model >= models) {
+        let dtype = tensors.get(tensor).map(|tensor| tensor.dtype).ok_or(cursor.damaged(Damage::Coverage))?;
+        let fits = match segment.profile {
+            Profile::Unchanged | Profile::Absolute => true,
+            Profile::Contextual { model } => dtype.float_format().is_some() && model < models,
+            Profile::Relative => dtype.cell_bytes() <= MAX_RELATIVE_CELL_BYTES,
+        };
+        if !fits {
             return Err(cursor.damaged(Damage::Profile));
         }
         segments.push(Segment { tensor, first_cell, ..segment });
@@ -205,9 +213,10 @@ pub(super) fn read(
 
 fn read_one(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Segment, Error> {
     let profile = match cursor.byte()? {
-        UNCHANGED => Profile::Unchanged,
-        CONTEXTUAL => Profile::Contextual { model: cursor.varint_up_to(MAX_MODELS as u64)? as usize },
-        ABSOLUTE => Profile::Absolute,
+        PROFILE_UNCHANGED => Profile::Unchanged,
+        PROFILE_CONTEXTUAL => Profile::Contextual { model: cursor.varint_up_to(MAX_MODELS as u64)? as usize },
+        PROFILE_ABSOLUTE => Profile::Absolute,
+        PROFILE_RELATIVE => Profile::Relative,
         _ => return Err(cursor.damaged(Damage::Profile)),
     };
     let cells = cursor.varint_up_to(u64::from(u32::MAX))? as u32;

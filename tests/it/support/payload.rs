@@ -9,6 +9,9 @@ pub(crate) struct ContextualPayload {
     pub(crate) counts: Vec<u64>,
     pub(crate) states: [u32; 4],
     pub(crate) words: Vec<u16>,
+    /// How the raw bits are stored.
+    pub(crate) raw_method: u8,
+    /// Behind the method: with a frame, its length comes first.
     pub(crate) raw_bits: Vec<u8>,
 }
 
@@ -23,7 +26,8 @@ impl ContextualPayload {
             counts,
             states: [0, 1, 2, 3].map(|lane| u32::from_le_bytes(states.as_chunks().0[lane])),
             words: words.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word)).collect(),
-            raw_bits: raw_bits.to_vec(),
+            raw_method: raw_bits[0],
+            raw_bits: raw_bits[1..].to_vec(),
         }
     }
 
@@ -33,6 +37,7 @@ impl ContextualPayload {
         push_varint(&mut out, self.words.len() as u64);
         self.states.iter().for_each(|state| out.extend(state.to_le_bytes()));
         self.words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+        out.push(self.raw_method);
         out.extend_from_slice(&self.raw_bits);
         out
     }
@@ -42,6 +47,7 @@ impl ContextualPayload {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AbsolutePayload {
     pub(crate) planes: Vec<(u8, Vec<u8>)>,
+    pub(crate) raw_method: u8,
     pub(crate) raw_bits: Vec<u8>,
 }
 
@@ -49,7 +55,8 @@ impl AbsolutePayload {
     /// Changes of cells of two bytes, every plane stored as it is.
     pub(crate) fn stored(tokens: &[u8], values: &[u16], raw_bits: &[u8]) -> Self {
         let byte = |shift: u16| values.iter().map(|value| (value >> shift) as u8).collect();
-        Self { planes: vec![(0, tokens.to_vec()), (0, byte(0)), (0, byte(8))], raw_bits: raw_bits.to_vec() }
+        let planes = vec![(0, tokens.to_vec()), (0, byte(0)), (0, byte(8))];
+        Self { planes, raw_method: 0, raw_bits: raw_bits.to_vec() }
     }
 
     pub(crate) fn write(&self) -> Vec<u8> {
@@ -61,6 +68,7 @@ impl AbsolutePayload {
             }
             out.extend_from_slice(bytes);
         }
+        out.push(self.raw_method);
         out.extend_from_slice(&self.raw_bits);
         out
     }

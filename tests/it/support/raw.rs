@@ -77,6 +77,7 @@ impl RawPatch {
                 Profile::Unchanged => (0, None),
                 Profile::Contextual { model } => (1, Some(model as u64)),
                 Profile::Absolute => (2, None),
+                Profile::Relative => (3, None),
             };
             let range = segment.byte_range();
             RawSegment {

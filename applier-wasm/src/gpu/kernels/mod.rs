@@ -76,6 +76,8 @@ pub enum Kernel {
     StepBack(Storage),
     /// Exchanges values. An invocation a change.
     Scatter(Storage),
+    /// Adds differences, and leaves in their place the cells before: [`Kernel::Scatter`] takes it back. An invocation a change.
+    Add(Storage),
 }
 
 /// The buffers that kernels name, in the order of their binding numbers, which begin with 1.
@@ -108,6 +110,7 @@ impl Kernel {
             Self::Step(_) => "step",
             Self::StepBack(_) => "step back",
             Self::Scatter(_) => "scatter",
+            Self::Add(_) => "add",
         }
     }
 
@@ -119,10 +122,11 @@ impl Kernel {
             Self::Prefix => &[Slot::Table, Slot::Sums],
             Self::Resolve(Storage::Half) => &[Slot::Weights, Slot::Table, Slot::Changes, Slot::Side],
             Self::Resolve(_) => &[Slot::Weights, Slot::Table, Slot::Changes],
-            Self::Step(Storage::Half) | Self::StepBack(Storage::Half) | Self::Scatter(Storage::Half) => {
-                &[Slot::Weights, Slot::Changes, Slot::Side]
-            }
-            Self::Step(_) | Self::StepBack(_) | Self::Scatter(_) => &[Slot::Weights, Slot::Changes],
+            Self::Step(Storage::Half)
+            | Self::StepBack(Storage::Half)
+            | Self::Scatter(Storage::Half)
+            | Self::Add(Storage::Half) => &[Slot::Weights, Slot::Changes, Slot::Side],
+            Self::Step(_) | Self::StepBack(_) | Self::Scatter(_) | Self::Add(_) => &[Slot::Weights, Slot::Changes],
         }
     }
 
@@ -134,14 +138,15 @@ impl Kernel {
             Self::Survey(storage) => (storage, wgsl!("survey.wgsl"), false),
             Self::Resolve(storage) => (storage, wgsl!("resolve.wgsl"), false),
             Self::Step(storage) | Self::StepBack(storage) => (storage, wgsl!("step.wgsl"), true),
-            Self::Scatter(storage) => (storage, wgsl!("scatter.wgsl"), true),
+            Self::Scatter(storage) | Self::Add(storage) => (storage, wgsl!("scatter.wgsl"), true),
         };
         let [read, replace] = storage.sources(writes);
         let constants = format!(
-            "const CELL_BITS = {}u;\nconst STORED_BITS = {}u;\nconst BACK = {};\n",
+            "const CELL_BITS = {}u;\nconst STORED_BITS = {}u;\nconst BACK = {};\nconst ADD = {};\n",
             storage.cell_bits(),
             storage.stored_bits(),
-            matches!(self, Self::StepBack(_))
+            matches!(self, Self::StepBack(_)),
+            matches!(self, Self::Add(_))
         );
         let access = if writes { wgsl!("write_access.wgsl") } else { wgsl!("read.wgsl") };
         let entry = wgsl!("entry.wgsl");
@@ -220,7 +225,7 @@ mod tests {
     #[test]
     fn slots_are_what_the_source_declares() {
         let kernels = Storage::ALL.into_iter().flat_map(|storage| {
-            let of = [Kernel::Survey, Kernel::Resolve, Kernel::Step, Kernel::StepBack, Kernel::Scatter];
+            let of = [Kernel::Survey, Kernel::Resolve, Kernel::Step, Kernel::StepBack, Kernel::Scatter, Kernel::Add];
             of.map(|kernel| kernel(storage))
         });
         for kernel in kernels.chain([Kernel::Prefix]) {

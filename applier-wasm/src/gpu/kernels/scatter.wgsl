@@ -1,4 +1,5 @@
-// Exchanges the cells of the piece at the given places with the given values: run again, it undoes itself. One invocation a change.
+// Exchanges the cells of the piece at the given places with the given values: run again, it undoes itself. Where ADD is true it adds the
+// values to the cells instead, and leaves the cells before in their place, so that an exchange undoes it. One invocation a change.
 @group(0) @binding(3) var<storage, read_write> changes: array<atomic<u32>>;
 
 @compute @workgroup_size(64)
@@ -17,9 +18,11 @@ fn main(
     }
     let word = params.values + index / PER_WORD;
     let shift = index % PER_WORD * CELL_BITS % 32u;
-    let after = (atomicLoad(&changes[word]) >> shift) & (0xffffffffu >> (32u - CELL_BITS));
+    let all = 0xffffffffu >> (32u - CELL_BITS);
+    let value = (atomicLoad(&changes[word]) >> shift) & all;
     let before = cell_at(cell);
+    let after = select(value, (before + value) & all, ADD);
     replace(element_of(cell), params.first_cell + cell, before, after);
     // Values share words as cells do.
-    atomicXor(&changes[word], (before ^ after) << shift);
+    atomicXor(&changes[word], (before ^ value) << shift);
 }

@@ -298,6 +298,7 @@ pub(crate) fn step(
 pub(crate) fn scatter(
     params: Params,
     storage: Storage,
+    add: bool,
     index: u32,
     [weights, side]: [Words<'_>; 2],
     changes: &mut Words<'_>,
@@ -311,10 +312,11 @@ pub(crate) fn scatter(
     let word = params.values + index / cells.per_word();
     let shift = index % cells.per_word() * bits;
     let values = changes.get(word);
-    let after = values >> shift & (u32::MAX >> (32 - bits));
+    let all = u32::MAX >> (32 - bits);
+    let value = values >> shift & all;
     let before = cells.cell_at(cell);
-    cells.replace(cell, before, after);
-    changes.set(word, values ^ (before ^ after) << shift);
+    cells.replace(cell, before, if add { before.wrapping_add(value) & all } else { value });
+    changes.set(word, values ^ (before ^ value) << shift);
 }
 
 /// The invocations of a workgroup that takes a change each.

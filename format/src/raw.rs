@@ -1,0 +1,117 @@
+//! Raw bits: what tokens leave over of numbers, packed end to end and stored as they are, or as a zstd frame where they repeat.
+
+use crate::bytes::{Cursor, push_varint};
+use crate::codec::{Deflate, Inflate};
+use crate::error::{Damage, Error};
+use crate::layout::{MAX_RAW_BYTES, METHOD_STORED, METHOD_ZSTD};
+use alloc::vec::Vec;
+
+/// Packs bits, lowest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RawWriter {
+    /// Whole bytes up to `end`, then pending ones and zeros.
+    bytes: Vec<u8>,
+    end: usize,
+    pending: u64,
+    /// Bits of `pending`, below 8.
+    bits: u32,
+}
+
+impl RawWriter {
+    /// Appends the low `bits` (at most 56) of `value`, whose higher bits are zero.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, value: u64, bits: u32) {
+        const WINDOW: usize = 8;
+        if self.bytes.len() < self.end + WINDOW {
+            grow(&mut self.bytes);
+        }
+        self.pending |= value << self.bits;
+        let window = self.bytes.get_mut(self.end..).and_then(<[u8]>::first_chunk_mut::<WINDOW>);
+        window.into_iter().for_each(|window| *window = self.pending.to_le_bytes());
+        let bits = self.bits + bits;
+        self.end += bits as usize / 8;
+        self.pending >>= bits / 8 * 8;
+        self.bits = bits % 8;
+    }
+
+    /// Appends the bits: a method, and the bytes or the length that a frame unpacks to and the frame.
+    pub(crate) fn write(&self, codec: &impl Deflate, out: &mut Vec<u8>) {
+        let end = self.end + self.bits.div_ceil(8) as usize;
+        let bits = self.bytes.get(..end).unwrap_or_default();
+        match deflate(bits, codec) {
+            Some(frame) => {
+                out.push(METHOD_ZSTD);
+                push_varint(out, bits.len() as u64);
+                out.extend_from_slice(&frame);
+            }
+            None => {
+                out.push(METHOD_STORED);
+                out.extend_from_slice(bits);
+            }
+        }
+    }
+}
+
+/// Apart, so that the rest of a writer can stay in registers.
+#[cold]
+fn grow(bytes: &mut Vec<u8>) {
+    bytes.resize(2 * bytes.len() + 256, 0);
+}
+
+/// The frame of `bytes`, if it is smaller.
+pub(crate) fn deflate(bytes: &[u8], codec: &impl Deflate) -> Option<Vec<u8>> {
+    /// No frame has fewer bytes.
+    const SMALLEST_FRAME: usize = 10;
+    let worth = bytes.len() > SMALLEST_FRAME;
+    worth.then(|| codec.deflate(bytes)).flatten().filter(|frame| frame.len() < bytes.len())
+}
+
+/// Zeros behind the bits, so that a whole window can be read at any of them.
+const PADDING: usize = 8;
+
+/// Unpacks what [`RawWriter`] packed. Past the end it gives zeros, which [`RawReader::ended_well`] notices.
+#[derive(Debug)]
+pub(crate) struct RawReader {
+    /// The bits and [`PADDING`].
+    padded: Vec<u8>,
+    bit: usize,
+}
+
+impl RawReader {
+    /// Of `changes` changes; takes all that is left of the payload.
+    pub(crate) fn new(mut cursor: Cursor<'_>, changes: u32, codec: &impl Inflate) -> Result<Self, Error> {
+        let mut padded = match cursor.byte()? {
+            METHOD_STORED => {
+                let mut bits = Vec::with_capacity(cursor.rest().len() + PADDING);
+                bits.extend_from_slice(cursor.rest());
+                bits
+            }
+            METHOD_ZSTD => {
+                let length = cursor.varint_up_to(u64::from(changes) * MAX_RAW_BYTES)? as usize;
+                let bits = codec.inflate(cursor.rest(), length).filter(|bits| bits.len() == length);
+                bits.ok_or(cursor.damaged(Damage::RawBits))?
+            }
+            _ => return Err(cursor.damaged(Damage::RawBits)),
+        };
+        padded.extend_from_slice(&[0; PADDING]);
+        Ok(Self { padded, bit: 0 })
+    }
+
+    /// The next bits, lowest first, with more above them; moves on by `bits`, at most 57.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, bits: u32) -> u64 {
+        let window = self
+            .padded
+            .get(self.bit / 8..)
+            .and_then(<[u8]>::first_chunk)
+            .map_or(0, |window| u64::from_le_bytes(*window));
+        let window = window >> (self.bit % 8);
+        self.bit += bits as usize;
+        window
+    }
+
+    /// Whether all bytes were used and the bits that pad the last one are zeros.
+    pub(crate) fn ended_well(&mut self) -> bool {
+        self.bit.div_ceil(8) + PADDING == self.padded.len() && self.take(0) == 0
+    }
+}
