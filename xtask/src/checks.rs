@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use crate::process::{cargo, output, program, run};
 use crate::steps::Steps;
-use crate::{demo, fuzz, install, runtimes, workspace};
+use crate::{demo, fuzz, install, metadata, runtimes, workspace};
 
 const WASM: &str = "wasm32-unknown-unknown";
 const I686: &str = "i686-unknown-linux-gnu";
@@ -103,9 +103,9 @@ impl Check {
 }
 
 fn benches() -> Result<()> {
-    let packages = workspace::packages(&workspace::root().join("Cargo.toml"))?;
+    let packages = metadata::packages(&workspace::root().join("Cargo.toml"))?;
     let package = packages.iter().find(|package| package["name"] == "pulse-benches");
-    let benches = workspace::targets(package.context("no package pulse-benches")?, "bench");
+    let benches = metadata::targets(package.context("no package pulse-benches")?, "bench");
     ensure!(!benches.is_empty(), "pulse-benches has no bench");
     run(cargo().args(["test", "--package", "pulse-benches", "--release", "--locked", "--all-targets"]))
 }

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 mod chain;
 mod checks;
@@ -11,6 +11,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod lint;
+mod metadata;
 mod process;
 mod runtimes;
 mod steps;
@@ -20,12 +21,6 @@ mod workspace;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = "Every developer command of the project", version)]
-struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
 enum Verb {
     Test(test::Args),
     Lint(lint::Args),
@@ -37,7 +32,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().verb {
+    let result = match Verb::parse() {
         Verb::Test(args) => test::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
