@@ -13,6 +13,7 @@ mod install;
 mod lint;
 mod metadata;
 mod process;
+mod pulse;
 mod runtimes;
 mod steps;
 mod test;
