@@ -7,6 +7,7 @@ use clap::Parser;
 
 mod chain;
 mod checks;
+mod cross;
 mod demo;
 mod fuzz;
 mod install;
@@ -30,6 +31,7 @@ enum Verb {
     Demo(demo::Args),
     Wasm(wasm::Args),
     Runtimes(runtimes::Args),
+    Cross(cross::Args),
 }
 
 fn main() -> ExitCode {
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Wasm(args) => wasm::run(&args),
         Verb::Runtimes(args) => runtimes::run(&args),
+        Verb::Cross(args) => cross::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
