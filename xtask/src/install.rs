@@ -83,7 +83,8 @@ pub(crate) fn cargo_fuzz() -> Result<()> {
     if process::succeeds(cargo().args(["fuzz", "--version"])) {
         return Ok(());
     }
-    let installed = process::run(cargo().args(["install", "cargo-fuzz", "--locked", "--quiet"]));
+    // It only starts other programs, which needs no optimisation.
+    let installed = process::run(cargo().args(["install", "cargo-fuzz", "--locked", "--debug"]));
     installed.context("please install cargo-fuzz: cargo install cargo-fuzz --locked")
 }
 
