@@ -47,19 +47,21 @@ pub fn is_bench() -> bool {
     std::env::args().any(|argument| argument == "--bench")
 }
 
-/// The release binary `pulse`, built first if it is not current.
+/// The binary `pulse` in this program's profile, built first if it is not current.
 ///
 /// # Panics
 /// If it cannot be built.
 pub fn pulse() -> Command {
+    let bench = std::env::current_exe().expect("this program has a path");
+    let folder = bench.parent().and_then(Path::parent).expect("cargo puts benches in target/<profile>/deps");
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let build = ["build", "--quiet", "--release", "--locked", "--package", "pulse-encoder", "--bin", "pulse"];
-        let status = Command::new(cargo).args(build).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        let profile = if folder.ends_with("debug") { "dev" } else { "release" };
+        let package = ["--package", "pulse-encoder", "--bin", "pulse"];
+        let build = [&["build", "--quiet", "--profile", profile, "--locked"], &package[..]].concat();
+        let status = Command::new(cargo).args(&build).current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(status.is_ok_and(|status| status.success()), "`cargo {}` failed", build.join(" "));
     });
-    let bench = std::env::current_exe().expect("this program has a path");
-    let folder = bench.parent().and_then(Path::parent).expect("cargo puts benches in target/<profile>/deps");
     Command::new(folder.join("pulse"))
 }

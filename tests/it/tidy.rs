@@ -127,20 +127,70 @@ fn manifests_follow_the_workspace() {
     }
 }
 
+/// The modules that a list of this binary declares.
+fn modules(list: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(list).unwrap();
+    let name =
+        |line: &str| Some(line.trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';')?.to_string());
+    text.lines().filter_map(name).collect()
+}
+
 /// Every module of this binary is in its list, and every file is a module.
 #[test]
 fn no_test_file_is_forgotten() {
     let folder = workspace().join("tests/it");
     for (folder, list) in [(folder.clone(), "main.rs"), (folder.join("support"), "mod.rs")] {
-        let text = std::fs::read_to_string(folder.join(list)).unwrap();
-        let declared: BTreeSet<String> = text
-            .lines()
-            .filter_map(|line| {
-                line.trim_start_matches("pub(crate) ").strip_prefix("mod ")?.strip_suffix(';').map(String::from)
-            })
-            .collect();
         let files = crate::support::listing(&folder).into_iter().filter(|name| name != list);
         let files: BTreeSet<String> = files.map(|name| name.trim_end_matches(".rs").to_string()).collect();
-        assert_eq!(files, declared);
+        assert_eq!(files, modules(&folder.join(list)));
     }
+}
+
+/// Every suite has a row, with the command that runs it alone, and no row outlives its suite.
+#[test]
+fn every_suite_has_its_row() {
+    let table = std::fs::read_to_string(workspace().join("tests/README.md")).unwrap();
+    let rows = || table.lines().filter(|line| line.starts_with("| "));
+    let suites: BTreeSet<String> =
+        modules(&workspace().join("tests/it/main.rs")).into_iter().filter(|name| name != "support").collect();
+    let named: BTreeSet<String> = rows()
+        .flat_map(|row| row.split("`it/").skip(1).filter_map(|rest| Some(rest.split_once(".rs`")?.0.to_string())))
+        .collect();
+    assert_eq!(named, suites);
+}
+
+/// The codes that an error enum answers with, or, in TypeScript, that its type lists.
+fn codes(source: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(workspace().join(source)).unwrap();
+    let (begin, end, quote) =
+        if source.ends_with(".rs") { ("pub fn code(", "\n    }\n", '"') } else { ("type ErrorCode =", ";", '\'') };
+    let body = text.split(begin).nth(1).unwrap_or_else(|| panic!("{source} has no {begin}"));
+    let body = body.split(end).next().unwrap_or_default();
+    let codes: BTreeSet<String> = body.split(quote).skip(1).step_by(2).map(String::from).collect();
+    assert!(codes.len() > 4, "{source}: {codes:?}");
+    codes
+}
+
+/// Whoever meets a code finds it where the tool, or the package, is explained.
+#[test]
+fn every_error_code_is_in_its_readme() {
+    let of = [
+        ("format/src/error.rs", &["README.md", "applier-wasm/npm/README.md"][..]),
+        ("encoder/src/error.rs", &["README.md"]),
+        ("interop/src/error.rs", &["README.md"]),
+        ("applier-wasm/src/error.rs", &["applier-wasm/npm/README.md"]),
+        ("applier-wasm/npm/types.d.ts", &["applier-wasm/npm/README.md"]),
+    ];
+    let mut faults = Vec::new();
+    for (source, documents) in of {
+        for document in documents {
+            let text = std::fs::read_to_string(workspace().join(document)).unwrap();
+            let missing = codes(source).into_iter().filter(|code| !text.contains(&format!("`{code}`")));
+            faults.extend(missing.map(|code| format!("{document} lacks `{code}` of {source}")));
+        }
+    }
+    let typed = codes("applier-wasm/npm/types.d.ts");
+    let thrown = codes("format/src/error.rs").into_iter().chain(codes("applier-wasm/src/error.rs"));
+    faults.extend(thrown.filter(|code| !typed.contains(code)).map(|code| format!("types.d.ts lacks `{code}`")));
+    fail_on(&faults);
 }

@@ -1,14 +1,17 @@
 //! What `test` and `lint` check, one by one.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use crate::process::{cargo, output, program, run};
 use crate::steps::Steps;
-use crate::{demo, fuzz, install, runtimes, workspace};
+use crate::{demo, fuzz, install, metadata, runtimes, workspace};
 
 const WASM: &str = "wasm32-unknown-unknown";
 const I686: &str = "i686-unknown-linux-gnu";
+/// Which packages are tested together. Cargo settles the features of dependencies for what it builds at once: xtask has been built
+/// by itself, and beside the others its dependencies would be built a second time.
+const TESTED: [&str; 3] = ["--workspace", "--exclude", "xtask"];
 
 /// One step, in the order in which `test` runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,7 +24,7 @@ pub(crate) enum Check {
     Doc,
     /// All tests of the workspace
     Test,
-    /// The format crate builds for wasm32
+    /// The format crate compiles for wasm32
     Wasm,
     /// The format crate's tests pass where usize has 32 bits
     I686,
@@ -82,11 +85,12 @@ impl Check {
             Self::Test => {
                 // The tests of GPU kernels fail without a Vulkan driver.
                 runtimes::install_runtimes()?;
-                run(cargo().args(["test", "--workspace", "--locked"]))
+                run(cargo().args(["test", "--locked"]).args(TESTED))?;
+                run(cargo().args(["test", "--locked", "--package", "xtask"]))
             }
             Self::Wasm => {
                 install::rust_target(WASM)?;
-                run(cargo().args(["build", "--package", "pulse-format", "--target", WASM, "--locked"]))
+                run(cargo().args(["check", "--package", "pulse-format", "--target", WASM, "--locked"]))
             }
             Self::I686 => {
                 install::rust_target(I686)?;
@@ -102,12 +106,12 @@ impl Check {
     }
 }
 
+/// In the profile of the tests, and selected like them, so that nothing is compiled again but the benches.
 fn benches() -> Result<()> {
-    let packages = workspace::packages(&workspace::root().join("Cargo.toml"))?;
-    let package = packages.iter().find(|package| package["name"] == "pulse-benches");
-    let benches = workspace::targets(package.context("no package pulse-benches")?, "bench");
-    ensure!(!benches.is_empty(), "pulse-benches has no bench");
-    run(cargo().args(["test", "--package", "pulse-benches", "--release", "--locked", "--all-targets"]))
+    let packages = metadata::packages(&workspace::root().join("Cargo.toml"))?;
+    let benches = packages.iter().flat_map(|package| metadata::targets(package, "bench")).count();
+    ensure!(benches > 0, "the workspace has no bench");
+    run(cargo().args(["test", "--locked", "--bench", "*"]).args(TESTED))
 }
 
 /// What git thinks of the work tree; `None` outside a repository.

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, cargo};
-use crate::{install, workspace};
+use crate::{install, metadata, workspace};
 
 /// The fuzz targets' own workspace.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
@@ -117,8 +117,8 @@ impl Tool {
 fn targets() -> Result<Vec<String>> {
     let manifest = workspace::root().join(MANIFEST);
     ensure!(manifest.is_file(), "{MANIFEST} is missing");
-    let packages = workspace::packages(&manifest)?;
-    Ok(packages.iter().flat_map(|package| workspace::targets(package, "bin")).collect())
+    let packages = metadata::packages(&manifest)?;
+    Ok(packages.iter().flat_map(|package| metadata::targets(package, "bin")).collect())
 }
 
 fn select(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String>> {

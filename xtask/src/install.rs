@@ -23,13 +23,16 @@ fn has_rust_target(target: &str) -> bool {
     folder.is_ok_and(|folder| Path::new(folder.trim()).is_dir())
 }
 
-/// A C compiler and libraries for 32-bit x86, which linking for `i686-unknown-linux-gnu` needs.
+/// Libraries for 32-bit x86, which linking for `i686-unknown-linux-gnu` needs.
 pub(crate) fn multilib() -> Result<()> {
     if links_32_bit()? {
         return Ok(());
     }
-    let message = "cannot link 32-bit programs; please install gcc-multilib (apt-get install gcc-multilib)";
-    apt("gcc-multilib").context(message)?;
+    // Not gcc-multilib: it would throw out the compiler that `cross` needs.
+    let version = process::output(program("cc").arg("-dumpversion")).context("no C compiler; please install gcc")?;
+    let package = format!("gcc-{}-multilib", version.trim().split('.').next().unwrap_or_default());
+    let message = format!("cannot link 32-bit programs; please run apt-get install {package}");
+    apt(&package).context(message.clone())?;
     ensure!(links_32_bit()?, "{message}");
     Ok(())
 }
@@ -80,7 +83,8 @@ pub(crate) fn cargo_fuzz() -> Result<()> {
     if process::succeeds(cargo().args(["fuzz", "--version"])) {
         return Ok(());
     }
-    let installed = process::run(cargo().args(["install", "cargo-fuzz", "--locked", "--quiet"]));
+    // It only starts other programs, which needs no optimisation.
+    let installed = process::run(cargo().args(["install", "cargo-fuzz", "--locked", "--debug"]));
     installed.context("please install cargo-fuzz: cargo install cargo-fuzz --locked")
 }
 

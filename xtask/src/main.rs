@@ -3,15 +3,18 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 mod chain;
 mod checks;
+mod cross;
 mod demo;
 mod fuzz;
 mod install;
 mod lint;
+mod metadata;
 mod process;
+mod pulse;
 mod runtimes;
 mod steps;
 mod test;
@@ -20,12 +23,6 @@ mod workspace;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = "Every developer command of the project", version)]
-struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Subcommand)]
 enum Verb {
     Test(test::Args),
     Lint(lint::Args),
@@ -34,10 +31,11 @@ enum Verb {
     Demo(demo::Args),
     Wasm(wasm::Args),
     Runtimes(runtimes::Args),
+    Cross(cross::Args),
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().verb {
+    let result = match Verb::parse() {
         Verb::Test(args) => test::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
@@ -45,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Wasm(args) => wasm::run(&args),
         Verb::Runtimes(args) => runtimes::run(&args),
+        Verb::Cross(args) => cross::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

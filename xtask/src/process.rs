@@ -2,7 +2,9 @@
 
 use std::env;
 use std::fmt::Write;
+use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -55,6 +57,15 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// What all programs that were run, and those that they ran, have taken of the processors; `None` where the system does not say.
+pub(crate) fn cpu_time_of_children() -> Option<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // In proc_pid_stat(5) these are fields 16 and 17, in hundredths of a second. Field 2, a name in parentheses, may hold spaces.
+    let (_, from_third) = stat.rsplit_once(") ")?;
+    let mut times = from_third.split(' ').skip(13).map_while(|ticks| ticks.parse::<u64>().ok());
+    Some(Duration::from_millis(10 * (times.next()? + times.next()?)))
+}
+
 fn shown(command: &Command) -> String {
     let mut text = String::new();
     for (name, value) in command.get_envs() {
@@ -90,5 +101,14 @@ mod tests {
         let error = output(program("sh").args(["-c", "echo because >&2; exit 3"])).unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.ends_with("because"), "{error}");
         assert!(!succeeds(&mut program("no-such-program-anywhere")));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_programs_take_is_counted() {
+        let before = cpu_time_of_children().unwrap();
+        run(program("sh").args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done"])).unwrap();
+        let after = cpu_time_of_children().unwrap();
+        assert!(after > before && after < before + Duration::from_secs(60), "{before:?}, {after:?}");
     }
 }

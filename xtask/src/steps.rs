@@ -4,11 +4,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::process;
+
 /// Runs steps in order; after the first failure the others are not run, unless told to keep going.
 pub(crate) struct Steps {
     keep_going: bool,
     skipped: Vec<&'static str>,
-    done: Vec<(&'static str, Duration, Outcome)>,
+    done: Vec<Step>,
+}
+
+struct Step {
+    name: &'static str,
+    wall: Duration,
+    /// What the programs that it ran took of all processors together: on a machine that others use too, it says more than `wall`.
+    cpu: Option<Duration>,
+    outcome: Outcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +46,7 @@ impl Steps {
     }
 
     pub(crate) fn run(&mut self, name: &'static str, step: impl FnOnce() -> Result<()>) {
-        let start = Instant::now();
+        let (start, cpu_before) = (Instant::now(), process::cpu_time_of_children());
         let outcome = if self.skipped.contains(&name) {
             println!("\n== {name}: SKIPPED, because --skip {name} was given");
             Outcome::Skipped
@@ -52,12 +62,13 @@ impl Steps {
                 }
             }
         };
-        self.done.push((name, start.elapsed(), outcome));
+        let cpu = process::cpu_time_of_children().zip(cpu_before).map(|(after, before)| after - before);
+        self.done.push(Step { name, wall: start.elapsed(), cpu, outcome });
     }
 
     /// Whether a step has been run, and well.
     pub(crate) fn passed(&self, name: &str) -> bool {
-        self.done.iter().any(|(done, _, outcome)| *done == name && *outcome == Outcome::Passed)
+        self.done.iter().any(|step| step.name == name && step.outcome == Outcome::Passed)
     }
 
     /// Prints the summary; an error if any step failed.
@@ -70,16 +81,20 @@ impl Steps {
     }
 
     fn failed(&self) -> usize {
-        self.done.iter().filter(|(.., outcome)| *outcome == Outcome::Failed).count()
+        self.done.iter().filter(|step| step.outcome == Outcome::Failed).count()
     }
 
     fn summary(&self) -> String {
-        let mut text = format!("{:<10} {:>8}  result\n", "step", "seconds");
-        for (name, time, outcome) in &self.done {
-            text += &format!("{name:<10} {:>8.1}  {}\n", time.as_secs_f64(), outcome.as_str());
-        }
-        let total: Duration = self.done.iter().map(|(_, time, _)| *time).sum();
-        text + &format!("{:<10} {:>8.1}", "total", total.as_secs_f64())
+        let line = |name: &str, wall: Duration, cpu: Option<Duration>, outcome: &str| {
+            let cpu = cpu.map_or_else(|| "?".to_owned(), |cpu| format!("{:.1}", cpu.as_secs_f64()));
+            format!("{name:<10} {:>8.1} {cpu:>11}  {outcome}", wall.as_secs_f64()).trim_end().to_owned()
+        };
+        let mut lines = vec![format!("{:<10} {:>8} {:>11}  result", "step", "seconds", "CPU seconds")];
+        lines.extend(self.done.iter().map(|step| line(step.name, step.wall, step.cpu, step.outcome.as_str())));
+        let wall = self.done.iter().map(|step| step.wall).sum();
+        let cpu = self.done.iter().map(|step| step.cpu).sum();
+        lines.push(line("total", wall, cpu, ""));
+        lines.join("\n")
     }
 }
 
@@ -94,7 +109,7 @@ mod tests {
         steps.run("third", || bail!("it broke"));
         steps.run("fourth", || Ok(()));
         assert_eq!(["first", "second", "third", "fifth"].map(|name| steps.passed(name)), [true, false, false, false]);
-        let outcomes = steps.done.iter().map(|(.., outcome)| *outcome).collect();
+        let outcomes = steps.done.iter().map(|step| step.outcome).collect();
         (outcomes, steps.finish())
     }
 
@@ -119,8 +134,8 @@ mod tests {
         steps.run("wasm", || Ok(()));
         let summary = steps.summary();
         let lines: Vec<_> = summary.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
-        assert_eq!(lines[1], ["fmt", "0.0", "ok"]);
-        assert_eq!(lines[2], ["wasm", "0.0", "SKIPPED"]);
-        assert_eq!(lines[3], ["total", "0.0"]);
+        assert_eq!(lines[1], ["fmt", "0.0", "0.0", "ok"]);
+        assert_eq!(lines[2], ["wasm", "0.0", "0.0", "SKIPPED"]);
+        assert_eq!(lines[3], ["total", "0.0", "0.0"]);
     }
 }

@@ -8,7 +8,7 @@ use crate::checks::{self, Check};
 /// Set up what is missing and run every check that CI runs
 ///
 /// Installs, where they are missing, the Rust targets wasm32-unknown-unknown and i686-unknown-linux-gnu (rustup), 32-bit
-/// linking (gcc-multilib, apt-get), what `runtimes` and `demo` install (npm ci, apt-get), and cargo-fuzz (cargo install).
+/// linking (gcc-N-multilib, apt-get), what `runtimes` and `demo` install (npm ci, apt-get), and cargo-fuzz (cargo install).
 /// A step that cannot install what it needs fails and says what to install.
 #[derive(clap::Args)]
 pub(crate) struct Args {

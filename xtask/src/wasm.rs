@@ -48,30 +48,34 @@ const MODULES: [Module; 3] = [
 
 /// Builds every module; fails if one is larger than it may be.
 pub(crate) fn build_all() -> Result<()> {
+    MODULES.iter().try_for_each(|module| build(module.name))
+}
+
+/// Builds one module; fails if it is larger than it may be.
+pub(crate) fn build(name: &str) -> Result<()> {
     install::rust_target(TARGET)?;
     install::npm(&runtimes())?;
-    for module in &MODULES {
-        let wasm = module.build()?;
-        let (bytes, packed) = (fs::metadata(&wasm)?.len(), gzip_bytes(&wasm)?);
-        println!("{}: {bytes} bytes, {packed} with gzip -9, at most {}", module.name, module.most_bytes);
-        ensure!(packed <= module.most_bytes, "the wasm module {} has become too large", module.name);
-    }
+    let module = MODULES.iter().find(|module| module.name == name);
+    let module = module.with_context(|| format!("the package has no wasm module {name}"))?;
+    let wasm = module.build()?;
+    let (bytes, packed) = (fs::metadata(&wasm)?.len(), gzip_bytes(&wasm)?);
+    println!("{name}: {bytes} bytes, {packed} with gzip -9, at most {}", module.most_bytes);
+    ensure!(packed <= module.most_bytes, "the wasm module {name} has become too large");
     Ok(())
 }
 
-/// Fails if a module was never built.
-pub(crate) fn find_all() -> Result<()> {
-    for module in &MODULES {
-        let wasm = dist().join(module.name).join("pulse.wasm");
-        ensure!(wasm.is_file(), "{} is missing; please run `cargo xtask wasm`", wasm.display());
-    }
+/// Fails if the module was never built.
+pub(crate) fn find(name: &str) -> Result<()> {
+    let wasm = dist().join(name).join("pulse.wasm");
+    ensure!(wasm.is_file(), "{} is missing; please run `cargo xtask wasm`", wasm.display());
     Ok(())
 }
 
 impl Module {
     /// Compiles, binds and optimises; returns where the module is.
     fn build(&self) -> Result<PathBuf> {
-        let target = workspace::target_dir().join("wasm").join(self.name);
+        // One folder for all modules: dependencies, and the macros that they need, are compiled once.
+        let target = workspace::target_dir().join("wasm");
         let mut build = cargo();
         build.args(["build", "--locked", "--lib", "--package", PACKAGE, "--profile", "wasm", "--target", TARGET]);
         build.args(["--no-default-features", "--features", &self.features.join(",")]).arg("--target-dir").arg(&target);

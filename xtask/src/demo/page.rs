@@ -9,12 +9,15 @@ use serde_json::Value;
 use crate::process::{self, program};
 use crate::{install, runtimes, wasm, workspace};
 
-/// Builds the page, from wasm modules that are built first unless `built_wasm` says they are, and installs what drives it.
+/// The wasm module behind the package's main entry, which the page imports.
+const MODULE: &str = "full";
+
+/// Builds the page, from the wasm module that it imports, which is built first unless `built_wasm` says it is, and installs what drives it.
 pub(super) fn build(headless: bool, built_wasm: bool) -> Result<()> {
     if built_wasm {
-        wasm::find_all()?;
+        wasm::find(MODULE)?;
     } else {
-        wasm::build_all()?;
+        wasm::build(MODULE)?;
     }
     install::npm(&folder())?;
     if headless {

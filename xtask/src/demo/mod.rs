@@ -1,7 +1,8 @@
 //! `cargo xtask demo`
 
-use std::env;
+use std::env::{self, consts::EXE_SUFFIX};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use pulse_tests::fixtures::{ChainName, ExcerptChain, StepFile, steps_in};
 use serde_json::json;
 
-use crate::process::{self, cargo};
+use crate::pulse;
 use crate::workspace;
 
 mod folder;
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     /// One JSON object on standard output instead of tables
     #[arg(long, requires = "headless")]
     json: bool,
-    /// Take the wasm modules as `cargo xtask wasm` left them
+    /// Take the wasm module as `cargo xtask wasm` left it
     #[arg(long)]
     built_wasm: bool,
     /// Build and install what the demo needs, and end
@@ -65,7 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         // Builds say what they do on standard output, which is the report's.
         let mut prepare = Command::new(env::current_exe()?);
         prepare.args(["demo", "--headless", "--prepare"]).args(args.built_wasm.then_some("--built-wasm"));
-        process::output(&mut prepare)?;
+        let status = prepare.stdout(io::stderr()).status()?;
+        ensure!(status.success(), "the demo could not be prepared");
     } else {
         prepare(args.headless, args.built_wasm)?;
     }
@@ -94,13 +96,13 @@ pub(crate) fn check(built_wasm: bool) -> Result<()> {
 }
 
 fn prepare(headless: bool, built_wasm: bool) -> Result<()> {
-    process::run(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "pulse-encoder"]))?;
+    pulse::build()?;
     page::build(headless, built_wasm)
 }
 
 /// Encodes the chain into `folder`, applying every patch to files on the way.
 fn encode(args: &Args, folder: &Path) -> Result<Vec<Row>> {
-    let pulse = built_pulse()?;
+    let pulse = pulse::built("", EXE_SUFFIX)?;
     fs::create_dir_all(workspace::target_dir())?;
     let work = tempfile::tempdir_in(workspace::target_dir())?;
     let steps = match &args.chain {
@@ -133,11 +135,4 @@ fn encode(args: &Args, folder: &Path) -> Result<Vec<Row>> {
         0 => Ok(rows),
         wrong => bail!("{wrong} of {} steps are not verified", rows.len()),
     }
-}
-
-/// Where the build left `pulse`.
-fn built_pulse() -> Result<PathBuf> {
-    let pulse = workspace::target_dir().join("release").join(format!("pulse{}", env::consts::EXE_SUFFIX));
-    ensure!(pulse.is_file(), "the build left no {}", pulse.display());
-    Ok(pulse)
 }
