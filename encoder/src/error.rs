@@ -1,5 +1,6 @@
 //! What can go wrong with files, checkpoints and patches.
 
+use crate::printable::{printable, shown};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("{action} {}: {source}", path.display())]
+    #[error("{action} {}: {source}", shown(path))]
     Io {
         /// What was tried: a verb in the form "cannot read".
         action: &'static str,
@@ -18,7 +19,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file is not the checkpoint it should be.
-    #[error("{}: {what}", path.display())]
+    #[error("{}: {}", shown(path), printable(what))]
     Checkpoint {
         /// Which file or folder.
         path: PathBuf,
@@ -29,7 +30,7 @@ pub enum Error {
     #[error("{0}")]
     Tensors(TensorMismatch),
     /// The target differs from what the patch gives.
-    #[error("tensor {tensor} differs from the target at byte {byte} of its data")]
+    #[error("tensor {} differs from the target at byte {byte} of its data", printable(tensor))]
     TargetDiffers {
         /// Its name.
         tensor: String,
@@ -37,15 +38,17 @@ pub enum Error {
         byte: u64,
     },
     /// The patch is refused: see [`pulse_format::Error`].
-    #[error("{}{source}", path.as_ref().map(|path| format!("{}: ", path.display())).unwrap_or_default())]
+    #[error("{}{source}{advice}", path.as_ref().map(|path| format!("{}: ", shown(path))).unwrap_or_default())]
     Patch {
         /// Which file, where it came from one.
         path: Option<PathBuf>,
+        /// What the file looks like and what to do, where that is known: it continues the sentence. Else empty.
+        advice: String,
         /// Why.
         source: pulse_format::Error,
     },
     /// An option does not fit the input.
-    #[error("{0}")]
+    #[error("{}", printable(.0))]
     Usage(String),
     /// Stopped by the caller; nothing was left behind.
     #[error("interrupted; nothing was written")]
@@ -84,13 +87,13 @@ impl Error {
 
     pub(crate) fn patch(path: Option<&Path>) -> impl Fn(pulse_format::Error) -> Self + use<> {
         let path = path.map(Path::to_path_buf);
-        move |source| Self::Patch { path: path.clone(), source }
+        move |source| Self::Patch { path: path.clone(), advice: String::new(), source }
     }
 }
 
 impl From<pulse_format::Error> for Error {
     fn from(source: pulse_format::Error) -> Self {
-        Self::Patch { path: None, source }
+        Self::Patch { path: None, advice: String::new(), source }
     }
 }
 
@@ -103,6 +106,8 @@ pub struct TensorMismatch {
     pub added: Vec<String>,
     /// In both, with another dtype or shape: name, before, after.
     pub changed: Vec<(String, String, String)>,
+    /// A way on, where there is one besides an anchor.
+    pub advice: Option<&'static str>,
 }
 
 impl TensorMismatch {
@@ -119,7 +124,7 @@ impl fmt::Display for TensorMismatch {
         )?;
         let lists = [("only in the base", &self.removed), ("only in the target", &self.added)];
         for (title, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
-            let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let shown = names.iter().take(SHOWN).map(|name| printable(name)).collect::<Vec<_>>().join(", ");
             let more = names.len().saturating_sub(SHOWN);
             write!(f, "\n  {title}: {shown}")?;
             if more > 0 {
@@ -127,11 +132,12 @@ impl fmt::Display for TensorMismatch {
             }
         }
         for (name, before, after) in self.changed.iter().take(SHOWN) {
-            write!(f, "\n  {name}: {before} before, {after} after")?;
+            write!(f, "\n  {}: {before} before, {after} after", printable(name))?;
         }
         match self.changed.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, "\n  and {more} more with another dtype or shape"),
+            0 => {}
+            more => write!(f, "\n  and {more} more with another dtype or shape")?,
         }
+        self.advice.map_or(Ok(()), |advice| write!(f, "\n{advice}"))
     }
 }

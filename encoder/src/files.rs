@@ -4,19 +4,33 @@ use crate::apply::{Discard, Sink, apply};
 use crate::checkpoint::{Checkpoint, CheckpointFile, StoredTensor};
 use crate::encode::{EncodeOptions, encode};
 use crate::error::{Error, TensorMismatch};
+use crate::inputs::Inputs;
 use crate::output::{OutputFile, OutputFolder};
 use crate::pair::describe;
 use crate::patch_file::PatchFile;
 use crate::progress::Progress;
+use crate::tree::OtherFiles;
 use pulse_format::Header;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// What [`apply_file`] wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rebuilt {
+    /// The patch's header.
+    pub header: Header,
+    /// What became of the other files of the base's folder; none if the base is a file.
+    pub others: OtherFiles,
+}
 
 /// Encodes the patch from `base` to `target` into the file `patch`; returns its header.
 ///
+/// A pipe or a device gets the patch as a stream when it is complete, and so does standard output, which is named `-`.
+///
 /// # Errors
-/// Any; `patch` is then as it was before.
+/// [`Error::Usage`] if `patch` is an input or lies in a folder that is one; any. `patch` is then as it was before.
 pub fn encode_file(
     base: &Path,
     target: &Path,
@@ -25,96 +39,120 @@ pub fn encode_file(
     progress: &dyn Progress,
 ) -> Result<Header, Error> {
     let (base, target) = (Checkpoint::open(base)?, Checkpoint::open(target)?);
-    let mut output = OutputFile::create(patch)?;
+    let inputs = Inputs::default().checkpoint(&base).checkpoint(&target);
+    let output = OutputFile::create(patch, None, &inputs)?;
     let mut encoded = encode(&base, &target, options, progress)?;
     let mut writer = BufWriter::with_capacity(1 << 20, output.file());
     encoded.write_to(&mut writer).and_then(|()| writer.flush()).map_err(Error::io("cannot write", patch))?;
     drop(writer);
+    drop((base, target));
     output.finish()?;
     Ok(encoded.header().clone())
 }
 
 /// Applies the file `patch` to `base` and writes `target`, in the layout of the base: a file for a file, a folder for a folder,
-/// with the same shards and header bytes. Other files of a folder are copied. `target` may be `base` if it is a file.
+/// with the same shards and header bytes. Other files of a folder go along, save those that would be stale: see [`OtherFiles`].
+///
+/// `patch` may be a pipe, or `-`, standard input. `target` may be `base` if it is a file. As a pipe, a device, or `-`, standard output, it
+/// gets the file as a stream when all of it is verified.
 ///
 /// # Errors
-/// Any; `target` is then as it was before.
-pub fn apply_file(patch: &Path, base: &Path, target: &Path, progress: &dyn Progress) -> Result<Header, Error> {
+/// [`Error::Usage`] if `target` is the patch, or the base's folder or in it; any. `target` is then as it was before.
+pub fn apply_file(patch: &Path, base: &Path, target: &Path, progress: &dyn Progress) -> Result<Rebuilt, Error> {
     let (patch, base) = (PatchFile::open(patch)?, Checkpoint::open(base)?);
-    if !base.is_folder() {
-        let mut output = OutputFile::create(target)?;
-        let file = base.files().first().ok_or_else(|| Error::Usage("the base has no file".into()))?;
-        let sink = FileSink { files: vec![start_file(output.file(), file, target)?], base: &base, target };
-        apply(&patch, &base, &sink, progress)?;
-        output.finish()?;
-        return Ok(patch.header().clone());
+    if base.is_folder() {
+        apply_to_folder(patch, base, target, progress)
+    } else {
+        apply_to_file(patch, base, target, progress)
     }
-    let output = OutputFolder::create(target)?;
+}
+
+fn apply_to_file(patch: PatchFile, base: Checkpoint, target: &Path, progress: &dyn Progress) -> Result<Rebuilt, Error> {
+    let output = OutputFile::create(target, Some(base.path()), &Inputs::default().patch(&patch))?;
+    let file = base.files().first().ok_or_else(|| Error::Usage("the base has no file".into()))?;
+    let sink = FileSink { files: vec![start_file(output.file(), file, target)?], target };
+    apply(&patch, &base, &sink, progress).map_err(advise)?;
+    drop((sink, base));
+    output.finish()?;
+    Ok(Rebuilt { header: patch.header().clone(), others: OtherFiles::default() })
+}
+
+fn apply_to_folder(
+    patch: PatchFile,
+    base: Checkpoint,
+    target: &Path,
+    progress: &dyn Progress,
+) -> Result<Rebuilt, Error> {
+    let inputs = Inputs::default().patch(&patch).checkpoint(&base);
+    let mut output = OutputFolder::create(target, base.path(), &inputs)?;
+    let others = OtherFiles::of(&base)?;
     let mut files = Vec::new();
     for file in base.files() {
-        let path = output.path().join(file.path.file_name().unwrap_or_default());
-        let mut created = File::create_new(&path).map_err(Error::io("cannot create", &path))?;
-        files.push(start_file(&mut created, file, &path)?);
+        let created = output.add(file.path.file_name().unwrap_or_default(), &file.path)?;
+        files.push(start_file(created, file, target)?);
     }
-    let sink = FileSink { files, base: &base, target };
-    apply(&patch, &base, &sink, progress)?;
-    for file in &sink.files {
-        file.sync_all().map_err(Error::io("cannot write", target))?;
-    }
-    copy_other_files(&base, output.path())?;
-    output.finish()?;
-    Ok(patch.header().clone())
+    let sink = FileSink { files, target };
+    apply(&patch, &base, &sink, progress).map_err(advise)?;
+    let source = base.path().to_path_buf();
+    drop((sink, base));
+    output.finish(|folder| others.copy(&source, folder, progress))?;
+    Ok(Rebuilt { header: patch.header().clone(), others })
 }
 
 /// Checks that `patch` is whole and applies to `base`, and, if `target` is given, that the result is it, bit for bit. Writes nothing.
 ///
 /// # Errors
-/// Any; [`Error::TargetDiffers`] names the first difference found.
+/// Any; those of patch and base before those of the target. [`Error::TargetDiffers`] names the first difference.
 pub fn verify_file(patch: &Path, base: &Path, target: Option<&Path>, progress: &dyn Progress) -> Result<Header, Error> {
     let (patch, base) = (PatchFile::open(patch)?, Checkpoint::open(base)?);
-    match target {
-        None => apply(&patch, &base, &Discard, progress)?,
-        Some(target) => {
-            let target = Checkpoint::open(target)?;
-            apply(&patch, &base, &CompareSink::new(&base, &target)?, progress)?;
+    let Some(target) = target else {
+        apply(&patch, &base, &Discard, progress).map_err(advise)?;
+        return Ok(patch.header().clone());
+    };
+    let target = Checkpoint::open(target)?;
+    match CompareSink::new(&base, &target) {
+        Ok(sink) => {
+            apply(&patch, &base, &sink, progress).map_err(advise)?;
+            sink.finish()?;
+        }
+        Err(mismatch) => {
+            apply(&patch, &base, &Discard, progress).map_err(advise)?;
+            return Err(mismatch);
         }
     }
     Ok(patch.header().clone())
 }
 
+/// Says which base is meant where a patch between BF16 checkpoints meets its masters.
+fn advise(error: Error) -> Error {
+    let Error::Tensors(mut mismatch) = error else { return error };
+    let masters = |(_, base, patch): &(String, String, String)| {
+        let shape = patch.strip_prefix("BF16 ");
+        shape.is_some() && [base.strip_prefix("F32 "), base.strip_prefix("F16 ")].contains(&shape)
+    };
+    if mismatch.changed.iter().any(masters) {
+        mismatch.advice =
+            Some("the patch is one between BF16 checkpoints: name the base as receivers hold it, in BF16");
+    }
+    Error::Tensors(mismatch)
+}
+
 /// Gives a file its length and the base's header bytes.
-fn start_file(output: &mut File, base: &CheckpointFile, path: &Path) -> Result<File, Error> {
+fn start_file(mut output: &File, base: &CheckpointFile, path: &Path) -> Result<File, Error> {
     let refuse = || Error::io("cannot write", path);
     output.set_len(base.map.len() as u64).map_err(refuse())?;
     output.write_all(&base.map[..base.data_start]).map_err(refuse())?;
     output.try_clone().map_err(refuse())
 }
 
-/// What a checkpoint folder holds besides shards: configuration, tokenizer, the index itself.
-fn copy_other_files(base: &Checkpoint, folder: &Path) -> Result<(), Error> {
-    let entries = std::fs::read_dir(base.path()).map_err(Error::io("cannot list", base.path()))?;
-    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-        let weights = path.extension().is_some_and(|extension| extension == "safetensors");
-        if weights || !path.is_file() {
-            continue;
-        }
-        let copy = folder.join(path.file_name().unwrap_or_default());
-        std::fs::copy(&path, &copy).map_err(Error::io("cannot copy", &path))?;
-        File::open(&copy).and_then(|file| file.sync_all()).map_err(Error::io("cannot write", &copy))?;
-    }
-    Ok(())
-}
-
 /// Writes cells where the base has them.
 struct FileSink<'a> {
     files: Vec<File>,
-    base: &'a Checkpoint,
     target: &'a Path,
 }
 
 impl Sink for FileSink<'_> {
     fn take(&self, stored: &StoredTensor, start: usize, bytes: &[u8]) -> Result<(), Error> {
-        debug_assert!(stored.file < self.base.files().len());
         let offset = (stored.range.start + start) as u64;
         write_at(&self.files[stored.file], bytes, offset).map_err(Error::io("cannot write", self.target))
     }
@@ -139,6 +177,8 @@ fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> std::io::Result<(
 struct CompareSink<'a> {
     target: &'a Checkpoint,
     by_name: std::collections::BTreeMap<&'a str, &'a StoredTensor>,
+    /// The first one found so far, in the order of names and bytes. It counts only if patch and base are right.
+    difference: Mutex<Option<(String, u64)>>,
 }
 
 impl<'a> CompareSink<'a> {
@@ -160,7 +200,20 @@ impl<'a> CompareSink<'a> {
         }
         let bases = base.by_name();
         mismatch.added.extend(by_name.keys().filter(|name| !bases.contains_key(*name)).map(ToString::to_string));
-        if mismatch.is_empty() { Ok(Self { target, by_name }) } else { Err(Error::Tensors(mismatch)) }
+        if mismatch.is_empty() {
+            Ok(Self { target, by_name, difference: Mutex::default() })
+        } else {
+            Err(Error::Tensors(mismatch))
+        }
+    }
+}
+
+impl CompareSink<'_> {
+    fn finish(self) -> Result<(), Error> {
+        match self.difference.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((tensor, byte)) => Err(Error::TargetDiffers { tensor, byte }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -173,6 +226,11 @@ impl Sink for CompareSink<'_> {
             return Ok(());
         }
         let byte = expected.iter().zip(bytes).take_while(|(a, b)| a == b).count();
-        Err(Error::TargetDiffers { tensor: name.into(), byte: (start + byte) as u64 })
+        let found = (name.to_string(), (start + byte) as u64);
+        let mut difference = self.difference.lock().unwrap_or_else(PoisonError::into_inner);
+        if difference.as_ref().is_none_or(|first| found < *first) {
+            *difference = Some(found);
+        }
+        Ok(())
     }
 }

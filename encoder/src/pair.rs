@@ -7,6 +7,10 @@ use pulse_format::scan::PiecePair;
 use pulse_format::{Dtype, Piece, Tensor};
 use std::borrow::Cow;
 
+const CAST: Option<Cast> = Some(Cast::Bf16);
+const CAST_ADVICE: &str =
+    "one side holds FP32 or FP16 where the other holds BF16: --cast bf16 rounds them before comparing";
+
 /// A base and a target with the same tensors.
 #[derive(Debug)]
 pub(crate) struct Pair<'a> {
@@ -50,7 +54,7 @@ impl<'a> Pair<'a> {
         let mut mismatch = TensorMismatch {
             removed: bases.keys().filter(|name| !targets.contains_key(*name)).map(ToString::to_string).collect(),
             added: targets.keys().filter(|name| !bases.contains_key(*name)).map(ToString::to_string).collect(),
-            changed: Vec::new(),
+            ..TensorMismatch::default()
         };
         let mut tensors = Vec::new();
         for (name, base) in bases {
@@ -58,6 +62,9 @@ impl<'a> Pair<'a> {
             let (before, after) = (cast_tensor(&base.tensor, cast), cast_tensor(&target.tensor, cast));
             if before != after {
                 mismatch.changed.push((name.to_string(), describe(&base.tensor), describe(&target.tensor)));
+                if cast.is_none() && cast_tensor(&base.tensor, CAST) == cast_tensor(&target.tensor, CAST) {
+                    mismatch.advice = Some(CAST_ADVICE);
+                }
             }
             tensors.push(PairedTensor { tensor: after, base, target });
         }

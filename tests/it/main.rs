@@ -3,6 +3,10 @@
 mod chain;
 mod chopped;
 mod cli;
+mod cli_blame;
+mod cli_ends;
+mod cli_folders;
+mod cli_outputs;
 mod damage;
 mod gpu_f16;
 mod gpu_faults;

@@ -1,6 +1,6 @@
 //! `pulse apply`.
 
-use super::report::{Report, timed};
+use super::report::{Report, timed, with_others};
 use super::terminal::Terminal;
 use clap::Args;
 use pulse_encoder::{Error, apply_file};
@@ -9,17 +9,18 @@ use std::time::Instant;
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// The patch
+    /// The patch; - is standard input
     patch: PathBuf,
     /// The checkpoint that it starts from
     base: PathBuf,
     /// The checkpoint to write, laid out as the base is: a file for a file, a folder for a folder
     #[arg(short, long, value_name = "TARGET")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
 }
 
 pub(crate) fn run(args: &ApplyArgs, terminal: &Terminal) -> Result<Report, Error> {
     let started = Instant::now();
-    let header = apply_file(&args.patch, &args.base, &args.output, terminal)?;
-    Ok(timed(&header, "applied and verified", started.elapsed()))
+    let rebuilt = apply_file(&args.patch, &args.base, &args.output, terminal)?;
+    let report = timed(&rebuilt.header, "applied and verified", started.elapsed());
+    Ok(if args.base.is_dir() { with_others(report, &rebuilt.others) } else { report })
 }

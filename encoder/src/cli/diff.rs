@@ -4,7 +4,7 @@ use super::encode::CastArg;
 use super::report::{Report, bar, grouped, ratio};
 use super::terminal::Terminal;
 use clap::Args;
-use pulse_encoder::{Cast, Checkpoint, Diff, Error, FormatDiff, STEP_BUCKETS, diff};
+use pulse_encoder::{Cast, Checkpoint, Diff, Error, FormatDiff, STEP_BUCKETS, diff, printable};
 use pulse_format::FloatFormat;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -43,7 +43,10 @@ fn text(diff: &Diff, top: usize) -> String {
         let _ = writeln!(
             text,
             "{:>10} {density:>8.3} %  {} {} {:?}",
-            tensor.changes, tensor.name, tensor.dtype, tensor.shape
+            tensor.changes,
+            printable(&tensor.name),
+            tensor.dtype,
+            tensor.shape
         );
     }
     if shown < tensors.len() {

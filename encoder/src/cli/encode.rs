@@ -14,9 +14,9 @@ pub(crate) struct EncodeArgs {
     base: PathBuf,
     /// The checkpoint that they are to hold
     target: PathBuf,
-    /// The patch to write
+    /// The patch to write; - is standard output
     #[arg(short, long, value_name = "PATCH")]
-    output: PathBuf,
+    pub(crate) output: PathBuf,
     /// How to code what changed
     #[arg(long, value_enum, default_value = "auto")]
     profile: ProfileArg,

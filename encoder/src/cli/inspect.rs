@@ -2,7 +2,7 @@
 
 use super::report::{Report, bar, grouped, patch_json, patch_text, ratio};
 use clap::Args;
-use pulse_encoder::{Error, PatchFile};
+use pulse_encoder::{Error, PatchFile, printable};
 use pulse_format::{Header, Profile};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// The patch
+    /// The patch; - is standard input
     patch: PathBuf,
     /// List every tensor
     #[arg(long)]
@@ -35,12 +35,12 @@ fn text(header: &Header, tensors: bool) -> String {
         header.segments.len()
     );
     if !header.run_id.is_empty() {
-        let _ = write!(text, "\nrun {}", header.run_id);
+        let _ = write!(text, "\nrun {}", printable(&header.run_id));
     }
     let _ = writeln!(text, "\nbase   {}\ntarget {}", header.base_fingerprint(), header.target_fingerprint());
     if tensors {
         for tensor in &header.tensors {
-            let _ = writeln!(text, "  {:<8} {:?} {}", tensor.dtype.name(), tensor.shape, tensor.name);
+            let _ = writeln!(text, "  {:<8} {:?} {}", tensor.dtype.name(), tensor.shape, printable(&tensor.name));
         }
     }
     let _ = writeln!(text, "\nsegment profile         cells   changes    bytes B/change  density");
@@ -50,7 +50,7 @@ fn text(header: &Header, tensors: bool) -> String {
         let (changes, cells, bytes) = (segment.changes.into(), segment.cells.into(), segment.bytes.into());
         let density = ratio(changes, cells);
         let plot = if densest > 0.0 { bar((density / densest * 1e6) as u64, 1_000_000, 20) } else { String::new() };
-        let first = header.tensors.get(segment.tensor).map(|tensor| tensor.name.as_str()).unwrap_or_default();
+        let first = header.tensors.get(segment.tensor).map(|tensor| printable(&tensor.name)).unwrap_or_default();
         let _ = writeln!(
             text,
             "{index:>7} {:<10} {cells:>10} {changes:>9} {bytes:>8} {:>8.3} {:>7.3} % {plot:<20} {first}",

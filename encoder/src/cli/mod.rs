@@ -9,13 +9,15 @@ mod terminal;
 mod verify;
 
 use clap::{Args, Parser, Subcommand};
-use pulse_encoder::Error;
+use pulse_encoder::{Error, is_standard_output};
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 /// Lossless weight patches between checkpoints.
 ///
 /// A checkpoint is a .safetensors file, or a folder in Hugging Face layout (one .safetensors file, or shards with model.safetensors.index.json).
+/// `-` in place of a patch is standard input, as an output standard output.
 #[derive(Debug, Parser)]
 #[command(name = "pulse", version, after_help = EXIT_CODES, max_term_width = 120)]
 struct Cli {
@@ -52,6 +54,18 @@ enum Command {
     Diff(diff::DiffArgs),
 }
 
+impl Command {
+    /// Whether the result itself goes to standard output; what else there is to say then goes to standard error.
+    fn takes_standard_output(&self) -> bool {
+        match self {
+            Self::Encode(encode::EncodeArgs { output, .. }) | Self::Apply(apply::ApplyArgs { output, .. }) => {
+                is_standard_output(output)
+            }
+            _ => false,
+        }
+    }
+}
+
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
@@ -74,32 +88,46 @@ fn exit_code(error: &Error) -> u8 {
 }
 
 pub(crate) fn main() -> ExitCode {
-    let Cli { command, common } = Cli::parse();
+    let Cli { command, common } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version come this way too.
+        Err(error) => {
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            return report::printed(printed, ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)));
+        }
+    };
+    #[cfg(unix)]
+    pulse_encoder::guard_maps(match (common.json, command.takes_standard_output()) {
+        (false, _) => report::error_text,
+        (true, false) => report::error_json,
+        (true, true) => |error| (2, report::error_json(error).1),
+    });
     let terminal = terminal::Terminal::new(common.quiet || common.json);
+    let result = run(&command, &common, &terminal);
+    terminal.finish();
+    match result {
+        Ok(report) => report.print(common.json, command.takes_standard_output()),
+        Err(error) => {
+            report::print_error(&error, common.json, command.takes_standard_output());
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Result<report::Report, Error> {
     // This thread works too, so that one thread means one.
     let mut pool = rayon::ThreadPoolBuilder::new().use_current_thread();
     if let Some(threads) = common.threads {
         pool = pool.num_threads(threads.get());
     }
-    let work = || match &command {
-        Command::Encode(args) => encode::run(args, &terminal),
-        Command::Apply(args) => apply::run(args, &terminal),
-        Command::Verify(args) => verify::run(args, &terminal),
+    let pool = pool.build().map_err(|error| {
+        Error::Usage(format!("cannot start {} threads: {error}", common.threads.map_or(0, NonZeroUsize::get)))
+    })?;
+    pool.install(|| match command {
+        Command::Encode(args) => encode::run(args, terminal),
+        Command::Apply(args) => apply::run(args, terminal),
+        Command::Verify(args) => verify::run(args, terminal),
         Command::Inspect(args) => inspect::run(args),
-        Command::Diff(args) => diff::run(args, &terminal),
-    };
-    let result = match pool.build() {
-        Ok(pool) => pool.install(work),
-        Err(error) => {
-            Err(Error::Usage(format!("cannot start {} threads: {error}", common.threads.map_or(0, NonZeroUsize::get))))
-        }
-    };
-    terminal.finish();
-    match result {
-        Ok(report) => report.print(common.json),
-        Err(error) => {
-            report::print_error(&error, common.json);
-            ExitCode::from(exit_code(&error))
-        }
-    }
+        Command::Diff(args) => diff::run(args, terminal),
+    })
 }

@@ -1,10 +1,11 @@
 //! What a command prints: text for people, one JSON object for programs.
 
-use pulse_encoder::Error;
+use pulse_encoder::{Error, OtherFiles, printable};
 use pulse_format::Header;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -15,26 +16,54 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn print(&self, as_json: bool) -> ExitCode {
-        let printed = if as_json { format!("{}\n", self.json) } else { printable(&self.text) };
-        // A reader that closed the pipe has had enough.
-        match std::io::stdout().write_all(printed.as_bytes()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
+    /// Prints to standard output, or to standard error where the result itself `took` that.
+    pub(crate) fn print(&self, as_json: bool, took: bool) -> ExitCode {
+        let text = if as_json { format!("{}\n", self.json) } else { visible(&self.text) };
+        printed(write(&text, !took), ExitCode::SUCCESS)
+    }
+}
+
+/// The exit code after printing: that of the work, but a failure where something could not be printed. A reader that closed the pipe has
+/// had enough, which is none.
+pub(crate) fn printed(printed: std::io::Result<()>, code: ExitCode) -> ExitCode {
+    match printed {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = write(&format!("pulse: cannot write to standard output: {error}\n"), false);
+            ExitCode::FAILURE
         }
+        _ => code,
     }
 }
 
-pub(crate) fn print_error(error: &Error, as_json: bool) {
-    if as_json {
-        println!("{}", json!({ "error": { "code": error.code(), "message": error.to_string() } }));
+pub(crate) fn print_error(error: &Error, as_json: bool, took: bool) {
+    let (descriptor, text) = if as_json { error_json(error) } else { error_text(error) };
+    // What standard output does not take goes to standard error; what nobody can see leaves the exit code to tell.
+    if write(&text, descriptor == 1 && !took).is_err() {
+        let _ = write(&text, false);
+    }
+}
+
+/// An error for people, and the descriptor that it goes to.
+pub(crate) fn error_text(error: &Error) -> (i32, String) {
+    (2, format!("pulse: {}\n", visible(&error.to_string())))
+}
+
+/// The same for programs.
+pub(crate) fn error_json(error: &Error) -> (i32, String) {
+    (1, format!("{}\n", json!({ "error": { "code": error.code(), "message": error.to_string() } })))
+}
+
+fn write(text: &str, to_output: bool) -> std::io::Result<()> {
+    if to_output {
+        let mut output = std::io::stdout().lock();
+        output.write_all(text.as_bytes()).and_then(|()| output.flush())
     } else {
-        eprintln!("pulse: {}", printable(&error.to_string()));
+        std::io::stderr().lock().write_all(text.as_bytes())
     }
 }
 
-/// The same without control characters other than line ends: names come from files, and terminals obey them.
-fn printable(text: &str) -> String {
+/// The same without control characters other than line ends: names are escaped where they are put in, and this is for those forgotten.
+fn visible(text: &str) -> String {
     let visible = |character: char| {
         if character.is_control() && character != '\n' { char::REPLACEMENT_CHARACTER } else { character }
     };
@@ -101,6 +130,34 @@ pub(crate) fn timed(header: &Header, verb: &str, elapsed: Duration) -> Report {
     json["seconds"] = elapsed.as_secs_f64().into();
     let text = format!("{}\n{verb} in {:.2} s\n", patch_text(header), elapsed.as_secs_f64());
     Report { text, json }
+}
+
+/// Adds what became of a folder's other files to both forms.
+pub(crate) fn with_others(mut report: Report, others: &OtherFiles) -> Report {
+    const SHOWN: usize = 8;
+    let name = |path: &PathBuf| printable(&path.to_string_lossy()).into_owned();
+    let mut line = |title: &str, names: Vec<String>| {
+        let more = names.len().saturating_sub(SHOWN);
+        if !names.is_empty() {
+            let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let _ = writeln!(report.text, "{title}: {shown}{more}");
+        }
+    };
+    line("copied", others.copied.iter().map(name).collect());
+    line(
+        "copied as they are, though they hold weights that the patch does not",
+        others.unpatched.iter().map(name).collect(),
+    );
+    line("left out, stale copies of the weights", others.stale.iter().map(name).collect());
+    line("left out", others.left_out.iter().map(|(path, why)| format!("{} ({why})", name(path))).collect());
+    let list = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into()).collect::<Vec<Value>>();
+    let left_out = others.left_out.iter().map(|(path, why)| json!({ "path": path.to_string_lossy(), "reason": why }));
+    report.json["copied"] = list(&others.copied).into();
+    report.json["unpatched"] = list(&others.unpatched).into();
+    report.json["stale"] = list(&others.stale).into();
+    report.json["left_out"] = left_out.collect::<Vec<_>>().into();
+    report
 }
 
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {

@@ -2,10 +2,22 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pulse_encoder::Progress;
+use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// The work asks whether to stop from here on; before, a pipe may keep this process waiting.
+static WORKING: AtomicBool = AtomicBool::new(false);
+
+fn interrupt() {
+    let again = INTERRUPTED.swap(true, Ordering::Relaxed);
+    if again || !WORKING.load(Ordering::Relaxed) {
+        let said = if again { "interrupted again" } else { "interrupted; nothing was written" };
+        let _ = writeln!(std::io::stderr(), "pulse: {said}");
+        std::process::exit(130);
+    }
+}
 
 pub(crate) struct Terminal {
     bar: ProgressBar,
@@ -14,8 +26,8 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn new(quiet: bool) -> Self {
         // Without a handler Ctrl-C still stops the process; only temporary files would stay.
-        if let Err(error) = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed)) {
-            eprintln!("pulse: Ctrl-C will leave temporary files behind: {error}");
+        if let Err(error) = ctrlc::set_handler(interrupt) {
+            let _ = writeln!(std::io::stderr(), "pulse: Ctrl-C will leave temporary files behind: {error}");
         }
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if !quiet {
@@ -36,6 +48,7 @@ impl Terminal {
 
 impl Progress for Terminal {
     fn start(&self, bytes: u64) {
+        WORKING.store(true, Ordering::Relaxed);
         self.bar.set_length(bytes);
         self.bar.enable_steady_tick(Duration::from_millis(100));
     }

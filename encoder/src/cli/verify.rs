@@ -9,7 +9,7 @@ use std::time::Instant;
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The patch
+    /// The patch; - is standard input
     patch: PathBuf,
     /// The checkpoint that it starts from
     #[arg(long)]
