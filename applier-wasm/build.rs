@@ -7,6 +7,7 @@ fn main() -> io::Result<()> {
     let kernels = Path::new("src/gpu/kernels");
     let out = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("kernels");
     println!("cargo::rerun-if-changed={}", kernels.display());
+    println!("cargo::rustc-check-cfg=cfg(web_sys_unstable_apis)");
     fs::create_dir_all(&out)?;
     for entry in fs::read_dir(kernels)? {
         let path = entry?.path();

@@ -174,6 +174,23 @@ async function testLoss(gpu, [base, target]) {
   return seen;
 }
 
+/** What a page has put in a method's place may throw: that is an error, not an apply without an end. */
+async function testThrowing(gpu, [base, target]) {
+  for (const name of ['createShaderModule', 'createBindGroup', 'createCommandEncoder', 'popErrorScope', 'submit']) {
+    const engine = await Engine.open(gpu, base);
+    const owner = name === 'submit' ? engine.device.queue : engine.device;
+    const value = () => {
+      throw new Error(`${name} of the page`);
+    };
+    Object.defineProperty(owner, name, { configurable: true, value });
+    let caught;
+    await engine.session.apply(target.patch).catch((error) => (caught = error));
+    assert(['gpu', 'device_lost'].includes(caught?.code), `${name} throws: ${caught}`);
+    assert(caught.message.includes(`${name} of the page`), caught.message);
+    engine.close();
+  }
+}
+
 export async function run({ gpu, readFile }) {
   await init();
   const chain = await readChain(readFile);
@@ -186,5 +203,6 @@ export async function run({ gpu, readFile }) {
   await testUndo(gpu, chain);
   await testRefusals(gpu, chain);
   await testBindings(gpu, chain);
+  await testThrowing(gpu, chain);
   return { layouts, loss: await testLoss(gpu, chain) };
 }

@@ -80,14 +80,11 @@ impl Error {
     /// The same error, with the path of the patch where it is about one.
     pub(crate) fn of_patch(self, path: Option<&Path>) -> Self {
         match self {
-            Self::Patch { path: None, source } => Self::Patch { path: path.map(Path::to_path_buf), source },
+            Self::Patch { path: None, source, advice } => {
+                Self::Patch { path: path.map(Path::to_path_buf), source, advice }
+            }
             other => other,
         }
-    }
-
-    pub(crate) fn patch(path: Option<&Path>) -> impl Fn(pulse_format::Error) -> Self + use<> {
-        let path = path.map(Path::to_path_buf);
-        move |source| Self::Patch { path: path.clone(), advice: String::new(), source }
     }
 }
 

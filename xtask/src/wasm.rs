@@ -10,8 +10,9 @@ use crate::process::{cargo, output, program, run as run_command};
 use crate::{install, workspace};
 
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
-/// Every runtime we know has these instructions; whatever the caller's flags say, the module is the same.
-pub(crate) const FLAGS: &str = "-Ctarget-feature=+simd128,+bulk-memory";
+/// Every runtime we know has these instructions, and web-sys has WebGPU behind this name; whatever the caller's flags say, the
+/// module is the same.
+pub(crate) const FLAGS: &str = "-Ctarget-feature=+simd128,+bulk-memory\x1f--cfg=web_sys_unstable_apis";
 const PACKAGE: &str = "pulse-applier-wasm";
 const LIBRARY: &str = "pulse_applier_wasm.wasm";
 

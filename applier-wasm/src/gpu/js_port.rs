@@ -1,116 +1,80 @@
-//! The port to a page's own `GPUDevice`. The only file that names WebGPU's JS interface: a few methods, called by their names, so
-//! that it does not matter which runtime's objects they are.
+//! The port to a page's own `GPUDevice`, by web-sys' types, and the only file that names them. Their methods are called by their
+//! names and handles are cast unchecked, so that it does not matter which runtime's objects they are, or which globals it has.
 
 use super::kernels::{Kernel, Slot};
 use super::port::{Binding, Command, DeviceLimits, Port, Usage, check_range, dimensions};
 use crate::error::Error;
-use js_sys::{Array, ArrayBuffer, Object, Promise, Reflect, Uint8Array};
+use js_sys::{Promise, Reflect, Uint8Array};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
+use web_sys::gpu_buffer_usage::{COPY_DST, COPY_SRC, MAP_READ, STORAGE, UNIFORM};
+use web_sys::{
+    GpuBindGroup, GpuBindGroupDescriptor, GpuBindGroupEntry, GpuBindGroupLayout, GpuBuffer, GpuBufferBinding,
+    GpuBufferDescriptor, GpuCommandBuffer, GpuCommandEncoder, GpuComputePassEncoder, GpuComputePipeline,
+    GpuComputePipelineDescriptor, GpuDevice, GpuPipelineLayout, GpuProgrammableStage, GpuQueue, GpuShaderModule,
+    GpuShaderModuleDescriptor, gpu_map_mode,
+};
+
+#[cfg(not(web_sys_unstable_apis))]
+compile_error!(
+    "web-sys hides WebGPU: please set RUSTFLAGS=--cfg=web_sys_unstable_apis for wasm32, or build by `cargo xtask wasm`"
+);
 
 type Thrown<T> = Result<T, JsValue>;
 
+// What web-sys does not catch, of the objects that are the page's: WebGPU says that it never throws, but Bun's scopes do on a lost
+// device, some versions of Deno's buffers, and whatever a page has put in their place. Uncaught, it would leave an apply that never ends.
 #[wasm_bindgen]
 extern "C" {
-    #[derive(Clone)]
-    type GpuDevice;
-    #[wasm_bindgen(method, structural, catch, getter)]
-    fn queue(this: &GpuDevice) -> Thrown<GpuQueue>;
-    #[wasm_bindgen(method, structural, catch, getter)]
-    fn lost(this: &GpuDevice) -> Thrown<Promise>;
-    #[wasm_bindgen(method, structural, catch, getter)]
-    fn limits(this: &GpuDevice) -> Thrown<JsValue>;
-    #[wasm_bindgen(method, structural, catch, js_name = createBuffer)]
-    fn create_buffer(this: &GpuDevice, descriptor: &Object) -> Thrown<GpuBuffer>;
+    #[wasm_bindgen(extends = GpuDevice)]
+    type PageDevice;
     #[wasm_bindgen(method, structural, catch, js_name = createShaderModule)]
-    fn create_shader_module(this: &GpuDevice, descriptor: &Object) -> Thrown<JsValue>;
+    fn create_shader_module(this: &PageDevice, descriptor: &GpuShaderModuleDescriptor) -> Thrown<GpuShaderModule>;
     #[wasm_bindgen(method, structural, catch, js_name = createComputePipeline)]
-    fn create_compute_pipeline(this: &GpuDevice, descriptor: &Object) -> Thrown<GpuPipeline>;
+    fn create_compute_pipeline(
+        this: &PageDevice,
+        descriptor: &GpuComputePipelineDescriptor,
+    ) -> Thrown<GpuComputePipeline>;
     #[wasm_bindgen(method, structural, catch, js_name = createBindGroup)]
-    fn create_bind_group(this: &GpuDevice, descriptor: &Object) -> Thrown<JsValue>;
+    fn create_bind_group(this: &PageDevice, descriptor: &GpuBindGroupDescriptor) -> Thrown<GpuBindGroup>;
     #[wasm_bindgen(method, structural, catch, js_name = createCommandEncoder)]
-    fn create_command_encoder(this: &GpuDevice) -> Thrown<GpuEncoder>;
+    fn create_command_encoder(this: &PageDevice) -> Thrown<GpuCommandEncoder>;
     #[wasm_bindgen(method, structural, catch, js_name = pushErrorScope)]
-    fn push_error_scope(this: &GpuDevice, filter: &str) -> Thrown<()>;
+    fn push_error_scope(this: &PageDevice, filter: &str) -> Thrown<()>;
     #[wasm_bindgen(method, structural, catch, js_name = popErrorScope)]
-    fn pop_error_scope(this: &GpuDevice) -> Thrown<Promise>;
+    fn pop_error_scope(this: &PageDevice) -> Thrown<Promise>;
 
-    #[derive(Clone)]
-    type GpuQueue;
-    #[wasm_bindgen(method, structural, catch, js_name = writeBuffer)]
-    fn write_buffer(this: &GpuQueue, buffer: &GpuBuffer, offset: f64, bytes: &[u8]) -> Thrown<()>;
+    #[wasm_bindgen(extends = GpuQueue)]
+    type PageQueue;
     #[wasm_bindgen(method, structural, catch)]
-    fn submit(this: &GpuQueue, commands: &Array) -> Thrown<()>;
+    fn submit(this: &PageQueue, commands: &[GpuCommandBuffer]) -> Thrown<()>;
 
+    #[wasm_bindgen(extends = GpuBuffer)]
     #[derive(Debug, Clone)]
-    type GpuBuffer;
-    #[wasm_bindgen(method, structural, catch, getter)]
-    fn size(this: &GpuBuffer) -> Thrown<JsValue>;
-    #[wasm_bindgen(method, structural, catch, getter)]
-    fn usage(this: &GpuBuffer) -> Thrown<JsValue>;
-    #[wasm_bindgen(method, structural, catch)]
-    fn destroy(this: &GpuBuffer) -> Thrown<()>;
+    type PageBuffer;
     #[wasm_bindgen(method, structural, catch, js_name = mapAsync)]
-    fn map_async(this: &GpuBuffer, mode: u32, offset: f64, bytes: f64) -> Thrown<Promise>;
-    #[wasm_bindgen(method, structural, catch, js_name = getMappedRange)]
-    fn get_mapped_range(this: &GpuBuffer, offset: f64, bytes: f64) -> Thrown<ArrayBuffer>;
+    fn map_async(this: &PageBuffer, mode: u32, offset: f64, bytes: f64) -> Thrown<Promise>;
     #[wasm_bindgen(method, structural, catch)]
-    fn unmap(this: &GpuBuffer) -> Thrown<()>;
-
-    #[derive(Clone)]
-    type GpuPipeline;
-    #[wasm_bindgen(method, structural, catch, js_name = getBindGroupLayout)]
-    fn get_bind_group_layout(this: &GpuPipeline, index: u32) -> Thrown<JsValue>;
-
-    type GpuEncoder;
-    #[wasm_bindgen(method, structural, catch, js_name = beginComputePass)]
-    fn begin_compute_pass(this: &GpuEncoder) -> Thrown<GpuPass>;
-    #[wasm_bindgen(method, structural, catch, js_name = clearBuffer)]
-    fn clear_buffer(this: &GpuEncoder, buffer: &GpuBuffer, offset: f64, bytes: f64) -> Thrown<()>;
-    #[wasm_bindgen(method, structural, catch, js_name = copyBufferToBuffer)]
-    fn copy_buffer_to_buffer(
-        this: &GpuEncoder,
-        source: &GpuBuffer,
-        source_offset: f64,
-        target: &GpuBuffer,
-        target_offset: f64,
-        bytes: f64,
-    ) -> Thrown<()>;
+    fn unmap(this: &PageBuffer) -> Thrown<()>;
     #[wasm_bindgen(method, structural, catch)]
-    fn finish(this: &GpuEncoder) -> Thrown<JsValue>;
-
-    type GpuPass;
-    #[wasm_bindgen(method, structural, catch, js_name = setPipeline)]
-    fn set_pipeline(this: &GpuPass, pipeline: &GpuPipeline) -> Thrown<()>;
-    #[wasm_bindgen(method, structural, catch, js_name = setBindGroup)]
-    fn set_bind_group(this: &GpuPass, index: u32, group: &JsValue) -> Thrown<()>;
-    #[wasm_bindgen(method, structural, catch, js_name = dispatchWorkgroups)]
-    fn dispatch_workgroups(this: &GpuPass, x: u32, y: u32) -> Thrown<()>;
-    #[wasm_bindgen(method, structural, catch)]
-    fn end(this: &GpuPass) -> Thrown<()>;
+    fn destroy(this: &PageBuffer) -> Thrown<()>;
 }
 
-// `GPUBufferUsage` and `GPUMapMode`, which not every runtime has as globals.
-const MAP_READ: u32 = 1;
-const COPY_SRC: u32 = 4;
-const COPY_DST: u32 = 8;
-const UNIFORM: u32 = 64;
-const STORAGE: u32 = 128;
-const MODE_READ: u32 = 1;
-
+// Words that web-sys has as enums, and so has wgpu: wasm-bindgen exports an enum by its name, and no name twice.
+const AUTO_LAYOUT: &str = "auto";
 const OUT_OF_MEMORY: &str = "out-of-memory";
 /// What scopes catch.
 const FILTERS: [&str; 3] = ["validation", OUT_OF_MEMORY, "internal"];
 
 /// A page's `GPUDevice`, shared with its engine: no handler of the device is replaced.
 pub struct JsPort {
-    device: GpuDevice,
-    queue: GpuQueue,
+    device: PageDevice,
+    queue: PageQueue,
     limits: DeviceLimits,
     lost: Rc<RefCell<Option<String>>>,
-    pipelines: RefCell<Vec<(Kernel, (GpuPipeline, JsValue))>>,
+    pipelines: RefCell<Vec<(Kernel, (GpuComputePipeline, GpuBindGroupLayout))>>,
     /// Scopes whose answer is still to come.
     scopes: RefCell<Vec<(&'static str, JsFuture)>>,
     staging: RefCell<Option<JsBuffer>>,
@@ -119,7 +83,7 @@ pub struct JsPort {
 /// A `GPUBuffer`; cloning it clones the handle.
 #[derive(Debug, Clone)]
 pub struct JsBuffer {
-    buffer: GpuBuffer,
+    buffer: PageBuffer,
     size: u64,
     usage: u32,
 }
@@ -143,27 +107,27 @@ impl JsPort {
     /// # Errors
     /// [`Error::Misuse`] if it is not a device.
     pub fn adopt(device: JsValue) -> Result<Self, Error> {
-        let misuse = |_| Error::Misuse { what: "this is not a GPUDevice".into() };
-        let device: GpuDevice = device.unchecked_into();
-        let queue = device.queue().map_err(misuse)?;
-        let limits = device.limits().map_err(misuse)?;
-        let limit = |name: &str| number(Reflect::get(&limits, &name.into())).map_err(misuse);
+        let misuse = || Error::Misuse { what: "this is not a GPUDevice".into() };
+        let queue = property(&device, "queue").filter(JsValue::is_object).ok_or_else(misuse)?;
+        let limits = property(&device, "limits").ok_or_else(misuse)?;
+        let limit = |name: &str| number(&limits, name).ok_or_else(misuse);
         let limits = DeviceLimits {
             binding_bytes: limit("maxStorageBufferBindingSize")? as u64,
             buffer_bytes: limit("maxBufferSize")? as u64,
             offset_alignment: limit("minStorageBufferOffsetAlignment")? as u64,
             workgroups: limit("maxComputeWorkgroupsPerDimension")? as u32,
         };
+        let gone = property(&device, "lost").filter(JsValue::is_object).ok_or_else(misuse)?;
+        let gone = JsFuture::from(Promise::resolve(&gone));
         let lost = Rc::<RefCell<Option<String>>>::default();
-        let gone = JsFuture::from(device.lost().map_err(misuse)?);
         let told = Rc::clone(&lost);
         spawn_local(async move {
             let info = gone.await.unwrap_or_else(|error| error);
             told.borrow_mut().get_or_insert_with(|| message(&info));
         });
         Ok(Self {
-            device,
-            queue,
+            device: device.unchecked_into(),
+            queue: queue.unchecked_into(),
             limits,
             lost,
             pipelines: RefCell::default(),
@@ -183,11 +147,10 @@ impl JsPort {
     /// # Errors
     /// [`Error::Misuse`] if it is not a buffer.
     pub fn buffer(&self, buffer: JsValue) -> Result<JsBuffer, Error> {
-        let misuse = |_| Error::Misuse { what: "this is not a GPUBuffer".into() };
-        let buffer: GpuBuffer = buffer.unchecked_into();
-        let size = number(buffer.size()).map_err(misuse)? as u64;
-        let usage = number(buffer.usage()).map_err(misuse)? as u32;
-        Ok(JsBuffer { buffer, size, usage })
+        let misuse = || Error::Misuse { what: "this is not a GPUBuffer".into() };
+        let size = number(&buffer, "size").ok_or_else(misuse)? as u64;
+        let usage = number(&buffer, "usage").ok_or_else(misuse)? as u32;
+        Ok(JsBuffer { buffer: buffer.unchecked_into(), size, usage })
     }
 
     fn alive(&self) -> Result<(), Error> {
@@ -243,66 +206,74 @@ impl JsPort {
     }
 
     fn create_raw(&self, label: &str, size: u64, usage: u32) -> Thrown<JsBuffer> {
-        let descriptor = object([("label", label.into()), ("size", float(size).into()), ("usage", usage.into())]);
-        let buffer = self.device.create_buffer(&descriptor)?;
+        let descriptor = GpuBufferDescriptor::new_with_f64(float(size), usage);
+        descriptor.set_label(label);
+        let buffer = self.device.create_buffer(&descriptor)?.unchecked_into();
         Ok(JsBuffer { buffer, size, usage })
     }
 
     fn encode(&self, commands: &[Command<JsBuffer>]) -> Thrown<()> {
         let encoder = self.device.create_command_encoder()?;
         // One pass for all dispatches between two clears: each sees what those before it wrote.
-        let mut pass: Option<GpuPass> = None;
+        let mut pass: Option<GpuComputePassEncoder> = None;
         for command in commands {
             match command {
                 Command::Clear(range) => {
-                    pass.take().map_or(Ok(()), |pass| pass.end())?;
-                    encoder.clear_buffer(&range.buffer.buffer, float(range.offset), float(range.bytes))?;
+                    pass.take().inspect(GpuComputePassEncoder::end);
+                    encoder.clear_buffer_with_f64_and_f64(
+                        &range.buffer.buffer,
+                        float(range.offset),
+                        float(range.bytes),
+                    );
                 }
                 Command::Dispatch { kernel, params, slots, workgroups } => {
-                    let open = pass.take().map_or_else(|| encoder.begin_compute_pass(), Ok)?;
+                    let open = pass.take().unwrap_or_else(|| encoder.begin_compute_pass());
                     self.dispatch(&open, *kernel, params, slots, *workgroups)?;
                     pass = Some(open);
                 }
             }
         }
-        pass.map_or(Ok(()), |pass| pass.end())?;
-        self.queue.submit(&Array::of1(&encoder.finish()?))
+        pass.inspect(GpuComputePassEncoder::end);
+        self.queue.submit(&[encoder.finish()])
     }
 
     fn dispatch(
         &self,
-        pass: &GpuPass,
+        pass: &GpuComputePassEncoder,
         kernel: Kernel,
         params: &Binding<JsBuffer>,
         slots: &[(Slot, Binding<JsBuffer>)],
         workgroups: u32,
     ) -> Thrown<()> {
         let (pipeline, layout) = self.pipeline(kernel)?;
-        let entries = Array::of1(&entry(0, params));
+        let mut entries = vec![entry(0, params)];
         for wanted in kernel.slots() {
             // WebGPU refuses the group if one is missing.
             if let Some((slot, binding)) = slots.iter().find(|(slot, _)| slot == wanted) {
-                entries.push(&entry(*slot as u32, binding));
+                entries.push(entry(*slot as u32, binding));
             }
         }
-        let group = self.device.create_bind_group(&object([("layout", layout), ("entries", entries.into())]))?;
+        let group = self.device.create_bind_group(&GpuBindGroupDescriptor::new(&entries, &layout))?;
         let (x, y) = dimensions(workgroups, self.limits.workgroups);
-        pass.set_pipeline(&pipeline)?;
-        pass.set_bind_group(0, &group)?;
-        pass.dispatch_workgroups(x, y)
+        pass.set_pipeline(&pipeline);
+        pass.set_bind_group(0, Some(&group));
+        pass.dispatch_workgroups_with_workgroup_count_y(x, y);
+        Ok(())
     }
 
-    fn pipeline(&self, kernel: Kernel) -> Thrown<(GpuPipeline, JsValue)> {
+    fn pipeline(&self, kernel: Kernel) -> Thrown<(GpuComputePipeline, GpuBindGroupLayout)> {
         if let Some((_, found)) = self.pipelines.borrow().iter().find(|(made, _)| *made == kernel) {
             return Ok(found.clone());
         }
-        let label = JsValue::from(kernel.name());
-        let module = object([("label", label.clone()), ("code", kernel.source().into())]);
-        let module = self.device.create_shader_module(&module)?;
-        let stage = object([("module", module), ("entryPoint", "main".into())]);
-        let descriptor = object([("label", label), ("layout", "auto".into()), ("compute", stage.into())]);
+        let module = GpuShaderModuleDescriptor::new(&kernel.source());
+        module.set_label(kernel.name());
+        let stage = GpuProgrammableStage::new(&self.device.create_shader_module(&module)?);
+        stage.set_entry_point("main");
+        let layout = JsValue::from(AUTO_LAYOUT).unchecked_into::<GpuPipelineLayout>();
+        let descriptor = GpuComputePipelineDescriptor::new(&layout, &stage);
+        descriptor.set_label(kernel.name());
         let pipeline = self.device.create_compute_pipeline(&descriptor)?;
-        let made = (pipeline.clone(), pipeline.get_bind_group_layout(0)?);
+        let made = (pipeline.clone(), pipeline.get_bind_group_layout(0));
         self.pipelines.borrow_mut().push((kernel, made.clone()));
         Ok(made)
     }
@@ -319,15 +290,16 @@ impl JsPort {
             let encoder = self.device.create_command_encoder()?;
             match source {
                 Some((from, offset)) => {
-                    encoder.copy_buffer_to_buffer(&from.buffer, float(offset), target, 0.0, float(bytes))?;
+                    let (offset, bytes) = (float(offset), float(bytes));
+                    encoder.copy_buffer_to_buffer_with_f64_and_f64_and_f64(&from.buffer, offset, target, 0.0, bytes)?;
                 }
-                None => encoder.clear_buffer(target, 0.0, float(bytes))?,
+                None => encoder.clear_buffer_with_f64_and_f64(target, 0.0, float(bytes)),
             }
-            self.queue.submit(&Array::of1(&encoder.finish()?))
+            self.queue.submit(&[encoder.finish()])
         })?;
         // Of a lost device some say that its buffers are not valid.
         let said = self.scopes.borrow().len();
-        let mapped = self.scoped(|| Ok(JsFuture::from(target.map_async(MODE_READ, 0.0, float(bytes))?)))?;
+        let mapped = self.scoped(|| Ok(JsFuture::from(target.map_async(gpu_map_mode::READ, 0.0, float(bytes))?)))?;
         self.scopes.borrow_mut().truncate(said);
         let mapped = mapped.await;
         let kept = self.kept_errors().await;
@@ -335,7 +307,7 @@ impl JsPort {
         kept?;
         mapped.map_err(|thrown| self.gone(&thrown))?;
         let copy = || -> Thrown<Vec<u8>> {
-            let range = staging.buffer.get_mapped_range(0.0, float(bytes))?;
+            let range = staging.buffer.get_mapped_range_with_f64_and_f64(0.0, float(bytes))?;
             let copy = Uint8Array::new(&range).to_vec();
             staging.buffer.unmap()?;
             Ok(copy)
@@ -348,14 +320,18 @@ impl JsPort {
 
 /// What an error, or whatever was thrown, says.
 fn message(thrown: &JsValue) -> String {
-    let said = Reflect::get(thrown, &"message".into()).ok().and_then(|said| said.as_string());
+    let said = property(thrown, "message").and_then(|said| said.as_string());
     said.or_else(|| thrown.as_string()).filter(|said| !said.is_empty()).unwrap_or_else(|| "it does not say why".into())
 }
 
-/// A number that is one, and not negative.
-fn number(value: Thrown<JsValue>) -> Thrown<f64> {
-    let value = value?;
-    value.as_f64().filter(|number| *number >= 0.0).ok_or(value)
+/// A property of whatever a page hands us; none of what is not there, or throws.
+fn property(of: &JsValue, name: &str) -> Option<JsValue> {
+    Reflect::get(of, &name.into()).ok()
+}
+
+/// A property that is a number, and not negative.
+fn number(of: &JsValue, name: &str) -> Option<f64> {
+    property(of, name)?.as_f64().filter(|number| *number >= 0.0)
 }
 
 /// Sizes of buffers fit a JS number.
@@ -363,20 +339,11 @@ fn float(bytes: u64) -> f64 {
     bytes as f64
 }
 
-fn object<const N: usize>(fields: [(&str, JsValue); N]) -> Object {
-    let object = Object::new();
-    for (name, value) in fields {
-        // An object of our own takes any field.
-        let _ = Reflect::set(&object, &name.into(), &value);
-    }
-    object
-}
-
-fn entry(binding: u32, range: &Binding<JsBuffer>) -> JsValue {
-    let buffer = range.buffer.as_js().clone();
-    let resource =
-        object([("buffer", buffer), ("offset", float(range.offset).into()), ("size", float(range.bytes).into())]);
-    object([("binding", binding.into()), ("resource", resource.into())]).into()
+fn entry(binding: u32, range: &Binding<JsBuffer>) -> GpuBindGroupEntry {
+    let resource = GpuBufferBinding::new(&range.buffer.buffer);
+    resource.set_offset_f64(float(range.offset));
+    resource.set_size_f64(float(range.bytes));
+    GpuBindGroupEntry::new_with_gpu_buffer_binding(binding, &resource)
 }
 
 impl Port for JsPort {
@@ -415,7 +382,7 @@ impl Port for JsPort {
     fn write(&self, buffer: &JsBuffer, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.alive()?;
         check_range(buffer.size, offset, bytes.len() as u64)?;
-        let written = self.queue.write_buffer(&buffer.buffer, float(offset), bytes);
+        let written = self.queue.write_buffer_with_f64_and_u8_slice(&buffer.buffer, float(offset), bytes);
         written.map_err(|thrown| self.gone(&thrown))
     }
 
