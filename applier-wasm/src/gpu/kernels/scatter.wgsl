@@ -1,16 +1,7 @@
 // Exchanges the cells of the piece at the given places with the given values: run again, it undoes itself. One invocation a change.
 @group(0) @binding(3) var<storage, read_write> changes: array<atomic<u32>>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let index = flat(group, groups) * 64u + lane;
-    if index >= params.count {
-        return;
-    }
+fn change(index: u32) {
     let cell = atomicLoad(&changes[params.changes + index]);
     if cell >= params.cells {
         return;
