@@ -3,6 +3,10 @@
 use std::path::Path;
 use std::{env, fs, io};
 
+/// Tokens that need no spaces around them.
+const TIGHT: [&str; 14] =
+    [", ", ": ", " = ", " {", " + ", " * ", " & ", " | ", " += ", " -> ", " && ", " || ", " == ", " != "];
+
 fn main() -> io::Result<()> {
     let kernels = Path::new("src/gpu/kernels");
     let out = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("kernels");
@@ -17,7 +21,8 @@ fn main() -> io::Result<()> {
         let source = fs::read_to_string(&path)?;
         let lines = source.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-        fs::write(out.join(name), lines.join("\n") + "\n")?;
+        let source = TIGHT.iter().fold(lines.join("\n") + "\n", |source, token| source.replace(token, token.trim()));
+        fs::write(out.join(name), source)?;
     }
     Ok(())
 }

@@ -75,9 +75,6 @@ impl core::iter::Sum for Fingerprint {
     }
 }
 
-/// What each key grows by from word to word: even, so that keys stay odd, and twice an odd number, so that a page has none twice.
-const INDEX_A: u32 = 0x9e37_79b2;
-const INDEX_B: u32 = 0x85eb_ca76;
 /// Words whose keys differ.
 const PAGE_WORDS: u64 = 1 << 31;
 
@@ -91,6 +88,12 @@ pub struct Salt {
 }
 
 impl Salt {
+    /// What the first key grows by from word to word: even, so that keys stay odd, and twice an odd number, so that a page has none
+    /// twice.
+    pub const INDEX_A: u32 = 0x9e37_79b2;
+    /// What the second key grows by, likewise.
+    pub const INDEX_B: u32 = 0x85eb_ca76;
+
     /// For the words of table entry `tensor` in its `page` of 2^31 words.
     pub fn new(seed: u64, tensor: u32, page: u32) -> Self {
         // SplitMix64's finaliser over seed and place.
@@ -124,8 +127,8 @@ impl Salt {
     #[inline(always)]
     pub(crate) fn keys(self, index: u32) -> Keys {
         Keys {
-            a: self.a.wrapping_add(index.wrapping_mul(INDEX_A)),
-            b: self.b.wrapping_add(index.wrapping_mul(INDEX_B)),
+            a: self.a.wrapping_add(index.wrapping_mul(Self::INDEX_A)),
+            b: self.b.wrapping_add(index.wrapping_mul(Self::INDEX_B)),
         }
     }
 }
@@ -141,7 +144,7 @@ impl Keys {
     /// Of the word behind. An addition, where the index would need a multiplication.
     #[inline(always)]
     pub(crate) fn next(self) -> Self {
-        Self { a: self.a.wrapping_add(INDEX_A), b: self.b.wrapping_add(INDEX_B) }
+        Self { a: self.a.wrapping_add(Salt::INDEX_A), b: self.b.wrapping_add(Salt::INDEX_B) }
     }
 
     #[inline(always)]

@@ -16,14 +16,14 @@ use pulse_format::FloatFormat;
 use pulse_format::contextual::ContextualChanges;
 
 const SIGN: u16 = 0x8000;
-const INFINITY: u16 = 0x7c00;
+pub(super) const INFINITY: u16 = 0x7c00;
 /// 2^-17: the largest f16 that a smaller BF16 may be rounded to.
-const LARGEST_ROUNDED: u16 = 0x0080;
+pub(super) const LARGEST_ROUNDED: u16 = 0x0080;
 /// The BF16 exponent fields of 2^-24 (f16's smallest), 2^-17, 2^-14 (its smallest normal) and 2^16, where it ends.
-const SMALLEST: u16 = 103;
+pub(super) const SMALLEST: u16 = 103;
 const EXACT: u16 = 110;
-const NORMAL: u16 = 113;
-const TOO_LARGE: u16 = 143;
+pub(super) const NORMAL: u16 = 113;
+pub(super) const TOO_LARGE: u16 = 143;
 const BF16_MANTISSA_BITS: u32 = 7;
 
 /// The f16 nearest to a BF16, ties to even, an infinity beyond f16's largest; and whether it is exact.

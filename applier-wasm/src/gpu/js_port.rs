@@ -24,8 +24,9 @@ compile_error!(
 
 type Thrown<T> = Result<T, JsValue>;
 
-// What web-sys does not catch, of the objects that are the page's: WebGPU says that it never throws, but Bun's scopes do on a lost
-// device, some versions of Deno's buffers, and whatever a page has put in their place. Uncaught, it would leave an apply that never ends.
+// The methods of the page's own objects whose exceptions web-sys does not catch. WebGPU knows none here, but Bun's error scopes throw
+// once the device is lost, and so may whatever a page has put in a method's place. An exception that is not caught takes the apply with
+// it, and who waits for that waits for ever.
 #[wasm_bindgen]
 extern "C" {
     #[wasm_bindgen(extends = GpuDevice)]

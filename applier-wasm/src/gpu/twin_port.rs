@@ -1,6 +1,6 @@
 //! A port without a GPU: runs the twins, at once.
 
-use super::kernels::twin::Words;
+use super::kernels::twin::Bound;
 use super::kernels::{Kernel, Params, Slot, twin};
 use super::port::{Binding, Command, DeviceLimits, Port, Usage};
 use crate::error::Error;
@@ -42,46 +42,15 @@ impl TwinPort {
 
     fn run(kernel: Kernel, params: Params, slots: &[(Slot, Binding<TwinBuffer>)], workgroups: u32) {
         // Each binding is taken out, worked on, and put back: two of them may lie in one buffer.
-        let mut taken: Vec<(Slot, Vec<u32>)> =
-            slots.iter().map(|(slot, binding)| (*slot, words_of(binding).to_vec())).collect();
-        let mut find = |wanted: Slot| {
-            let found = taken.iter_mut().find(|(slot, _)| *slot == wanted);
-            found.map(|(_, words)| std::mem::take(words)).unwrap_or_default()
-        };
-        let (mut weights, mut table) = (find(Slot::Weights), find(Slot::Table));
-        let (mut changes, mut sums, mut side) = (find(Slot::Changes), find(Slot::Sums), find(Slot::Side));
-        for group in 0..workgroups {
-            match kernel {
-                Kernel::Survey(storage) => {
-                    let cells = [Words(&mut weights), Words(&mut side)];
-                    twin::survey(params, storage, group, cells, &mut Words(&mut table), &mut Words(&mut sums));
-                }
-                Kernel::Prefix => twin::prefix(params, group, &mut Words(&mut table), &mut Words(&mut sums)),
-                Kernel::Resolve(storage) => twin::changes_of(group).for_each(|index| {
-                    let cells = [Words(&mut weights), Words(&mut side)];
-                    twin::resolve(params, storage, index, cells, &Words(&mut table), &mut Words(&mut changes));
-                }),
-                Kernel::Step(storage) | Kernel::StepBack(storage) => twin::changes_of(group).for_each(|index| {
-                    let back = matches!(kernel, Kernel::StepBack(_));
-                    let cells = [Words(&mut weights), Words(&mut side)];
-                    twin::step(params, storage, back, index, cells, &Words(&mut changes));
-                }),
-                Kernel::Scatter(storage) | Kernel::Add(storage) => twin::changes_of(group).for_each(|index| {
-                    let add = matches!(kernel, Kernel::Add(_));
-                    let cells = [Words(&mut weights), Words(&mut side)];
-                    twin::scatter(params, storage, add, index, cells, &mut Words(&mut changes));
-                }),
-            }
+        let mut bound = Bound::default();
+        for (slot, binding) in slots {
+            bound.slot(*slot).0 = words_of(binding);
+        }
+        for workgroup in 0..workgroups {
+            twin::run(kernel, params, workgroup, &mut bound);
         }
         for (slot, binding) in slots {
-            let from = match slot {
-                Slot::Weights => &weights,
-                Slot::Table => &table,
-                Slot::Changes => &changes,
-                Slot::Sums => &sums,
-                Slot::Side => &side,
-            };
-            with_words(binding, |words| words.copy_from_slice(from));
+            with_words(binding, |words| words.copy_from_slice(&bound.slot(*slot).0));
         }
     }
 }

@@ -33,5 +33,5 @@ fn word_of(word: u32) -> u32 {
 // The exponent class of the cell in the low bits.
 fn class_of(bits: u32) -> u32 {
     let exponent = (bits >> params.mantissa_bits) & params.exponent_mask;
-    return min(max(exponent, params.first_exponent) - params.first_exponent, 31u);
+    return min(max(exponent, params.first_exponent) - params.first_exponent, CLASSES - 1u);
 }

@@ -2,7 +2,6 @@
 // (0: a free place), and its bits (0: by now f16 holds the cell exactly). Places are found by linear probing and never freed. Behind
 // the last pair is the number of keys.
 const NOWHERE = 0xffffffffu;
-const SIDE_FACTOR = 0x9e3779b1u;
 
 fn first_place(key: u32) -> u32 {
     let mixed = key * SIDE_FACTOR;
@@ -32,7 +31,7 @@ fn side_keys() -> u32 {
 // Whether a BF16 that is not exact may be rounded to this f16: up to 2^-17, and infinities.
 fn may_be_rounded(held: u32) -> bool {
     let magnitude = held & 0x7fffu;
-    return magnitude <= 0x80u || magnitude == 0x7c00u;
+    return magnitude <= LARGEST_ROUNDED || magnitude == INFINITY;
 }
 
 // The f16 nearest to a BF16, ties to even, an infinity beyond f16's largest.
@@ -41,20 +40,20 @@ fn nearest(bits: u32) -> u32 {
     let exponent = (bits >> 7u) & 0xffu;
     let mantissa = bits & 0x7fu;
     if exponent == 0xffu {
-        return sign | 0x7c00u | (mantissa << 3u);
+        return sign | INFINITY | (mantissa << 3u);
     }
-    if exponent >= 143u {
-        return sign | 0x7c00u;
+    if exponent >= TOO_LARGE {
+        return sign | INFINITY;
     }
-    if exponent >= 113u {
-        return sign | ((exponent - 112u) << 10u) | (mantissa << 3u);
+    if exponent >= NORMAL {
+        return sign | ((exponent - (NORMAL - 1u)) << 10u) | (mantissa << 3u);
     }
-    if exponent < 102u {
+    if exponent < SMALLEST - 1u {
         return sign;
     }
     // In quarters of 2^-24, a shift short.
     let quarters = (0x80u | mantissa) << 2u;
-    let shift = 112u - exponent;
+    let shift = NORMAL - 1u - exponent;
     let kept = quarters >> shift;
     let rest = quarters & ((1u << shift) - 1u);
     let tie = (1u << shift) >> 1u;
@@ -69,13 +68,13 @@ fn truncated(held: u32) -> u32 {
     if magnitude == 0u {
         return sign;
     }
-    var exponent = (magnitude >> 10u) + 112u;
+    var exponent = (magnitude >> 10u) + NORMAL - 1u;
     var mantissa = magnitude & 0x3ffu;
-    if magnitude >= 0x7c00u {
+    if magnitude >= INFINITY {
         exponent = 0xffu;
     } else if magnitude < 0x400u {
         let top = firstLeadingBit(magnitude);
-        exponent = 103u + top;
+        exponent = SMALLEST + top;
         mantissa = (magnitude << (10u - top)) & 0x3ffu;
     }
     return sign | (exponent << 7u) | (mantissa >> 3u) | select(0u, 0x10000u, (mantissa & 7u) != 0u);

@@ -1,4 +1,5 @@
-//! The kernels: WGSL for a GPU, and a plain Rust twin of each. u32 arithmetic only, no optional feature, at most four storage buffers.
+//! The kernels: WGSL for a GPU, and beside each its twin in plain Rust. u32 arithmetic only, no optional feature, at most four storage
+//! buffers. Numbers and parameters that both languages share are declared in Rust, and written into the WGSL.
 
 /// A file of this folder, without comments and indentation (`build.rs`).
 macro_rules! wgsl {
@@ -7,7 +8,17 @@ macro_rules! wgsl {
     };
 }
 
+mod cells;
+mod prefix;
+mod resolve;
+mod scatter;
+mod step;
+mod survey;
 pub(crate) mod twin;
+
+use super::half;
+use pulse_format::Salt;
+use pulse_format::layout::{BLOCK_CELLS, CLASSES};
 
 /// How cells are stored, as far as kernels care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,41 +143,73 @@ impl Kernel {
 
     /// Its WGSL; the entry point is `main`.
     pub fn source(self) -> String {
-        let params = wgsl!("params.wgsl");
         let (storage, body, writes) = match self {
-            Self::Prefix => return [params, wgsl!("prefix.wgsl")].concat(),
-            Self::Survey(storage) => (storage, wgsl!("survey.wgsl"), false),
-            Self::Resolve(storage) => (storage, wgsl!("resolve.wgsl"), false),
-            Self::Step(storage) | Self::StepBack(storage) => (storage, wgsl!("step.wgsl"), true),
-            Self::Scatter(storage) | Self::Add(storage) => (storage, wgsl!("scatter.wgsl"), true),
+            Self::Prefix => return [&constants(&[]), Params::WGSL, wgsl!("flat.wgsl"), wgsl!("prefix.wgsl")].concat(),
+            Self::Survey(storage) => (storage, [wgsl!("survey.wgsl"), ""], false),
+            Self::Resolve(storage) => (storage, [wgsl!("resolve.wgsl"), wgsl!("change.wgsl")], false),
+            Self::Step(storage) | Self::StepBack(storage) => {
+                (storage, [wgsl!("step.wgsl"), wgsl!("change.wgsl")], true)
+            }
+            Self::Scatter(storage) | Self::Add(storage) => {
+                (storage, [wgsl!("scatter.wgsl"), wgsl!("change.wgsl")], true)
+            }
         };
+        let constants = constants(&[
+            ("CELL_BITS", storage.cell_bits()),
+            ("STORED_BITS", storage.stored_bits()),
+            ("BACK", matches!(self, Self::StepBack(_)).into()),
+            ("ADD", matches!(self, Self::Add(_)).into()),
+        ]);
         let [read, replace] = storage.sources(writes);
-        let constants = format!(
-            "const CELL_BITS = {}u;\nconst STORED_BITS = {}u;\nconst BACK = {};\nconst ADD = {};\n",
-            storage.cell_bits(),
-            storage.stored_bits(),
-            matches!(self, Self::StepBack(_)),
-            matches!(self, Self::Add(_))
-        );
         let access = if writes { wgsl!("write_access.wgsl") } else { wgsl!("read.wgsl") };
-        let entry = wgsl!("entry.wgsl");
-        [params, &constants, access, read, replace, wgsl!("cells.wgsl"), entry, body].join("\n")
+        let [body, entry] = body;
+        let cells = wgsl!("cells.wgsl");
+        [&constants, Params::WGSL, wgsl!("flat.wgsl"), access, read, replace, cells, body, entry].concat()
     }
 }
 
-/// Declares the parameters once: as fields, and in the order in which they are written for a kernel.
+/// The numbers that kernels share with the host, and those of one kernel, as WGSL.
+fn constants(own: &[(&str, u32)]) -> String {
+    let shared = [
+        ("BLOCK_CELLS", BLOCK_CELLS as u32),
+        ("CLASSES", CLASSES as u32),
+        ("CHANGES_PER_WORKGROUP", CHANGES_PER_WORKGROUP),
+        ("INDEX_A", Salt::INDEX_A),
+        ("INDEX_B", Salt::INDEX_B),
+        ("STEP_MASK", entry::STEP_MASK),
+        ("PLACE_SHIFT", entry::PLACE_SHIFT),
+        ("PLACE_MASK", entry::PLACE_MASK),
+        ("RESOLVED", entry::RESOLVED),
+        ("SIDE_FACTOR", side::FACTOR),
+        ("LARGEST_ROUNDED", half::LARGEST_ROUNDED.into()),
+        ("INFINITY", half::INFINITY.into()),
+        ("SMALLEST", half::SMALLEST.into()),
+        ("NORMAL", half::NORMAL.into()),
+        ("TOO_LARGE", half::TOO_LARGE.into()),
+    ];
+    shared.iter().chain(own).map(|(name, value)| format!("const {name}={value}u;\n")).collect()
+}
+
+/// Declares the parameters once: as fields, in the order in which they are written for a kernel, and as kernels read them.
 macro_rules! params {
-    ($($name:ident),+ $(,)?) => {
-        /// What a dispatch works on; `params.wgsl` explains the fields. Sums of parameters wrap.
+    ($($(#[$doc:meta])+ $name:ident),+ $(,)?) => {
+        /// What a dispatch works on: one piece of a segment, or one segment. Sums of parameters wrap.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        #[expect(missing_docs, reason = "see params.wgsl")]
-        pub struct Params { $(pub $name: u32,)+ }
+        pub struct Params { $($(#[$doc])+ pub $name: u32,)+ }
 
         impl Params {
+            /// Their declaration in WGSL.
+            const WGSL: &str = concat!(
+                "struct Params {\n",
+                $(stringify!($name), ": u32,\n",)+
+                "}\n@group(0) @binding(0) var<uniform> params: Params;\n"
+            );
+
             /// As a kernel reads it.
             pub fn to_bytes(self) -> [u8; PARAMS_BYTES as usize] {
                 let mut bytes = [0; PARAMS_BYTES as usize];
                 let fields = [$(self.$name),+];
+                const { assert!(size_of::<Params>() <= PARAMS_BYTES as usize) }
                 for (to, field) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(fields) {
                     *to = field.to_le_bytes();
                 }
@@ -178,20 +221,66 @@ macro_rules! params {
                 let mut words = words.iter().copied();
                 Self { $($name: words.next().unwrap_or_default(),)+ }
             }
-
-            #[cfg(test)]
-            const NAMES: &[&str] = &[$(stringify!($name)),+];
         }
     };
 }
 
 params! {
-    cells, first_word, first_cell, salt_a, salt_b, origin, columns, row_step, column_step, mantissa_bits, exponent_mask,
-    first_exponent, classes, table, blocks, first_block, first_in_segment, changes, count, starts, escapes,
-    escape_count, values, sums, totals, side_mask,
+    /// Cells of the piece.
+    cells,
+    /// Index of the piece's first 32-bit word within the tensor.
+    first_word,
+    /// Index of the piece's first cell within the tensor.
+    first_cell,
+    /// First key of the fingerprint.
+    salt_a,
+    /// Second key of the fingerprint.
+    salt_b,
+    /// Where cell 0 of the tensor (with columns) or of the piece (without) is, in elements from the start of the binding.
+    origin,
+    /// Cells of a row; 0 where cells follow one another.
+    columns,
+    /// Elements from a row to the next.
+    row_step,
+    /// Elements from a column to the next.
+    column_step,
+    /// Where the exponent begins in a cell, in bits.
+    mantissa_bits,
+    /// The exponent's bits, where it begins.
+    exponent_mask,
+    /// The exponent of class 0.
+    first_exponent,
+    /// The segment's active classes, as a bit set.
+    classes,
+    /// Where the segment's table begins, in words.
+    table,
+    /// Blocks of the segment: words of a row of the table.
+    blocks,
+    /// The piece's first block within the segment.
+    first_block,
+    /// The piece's first cell within the segment.
+    first_in_segment,
+    /// Where the changes begin, in words.
+    changes,
+    /// Changes.
+    count,
+    /// Where the index of each active class's first change is, in words.
+    starts,
+    /// Where the steps that do not fit an entry begin, in words: pairs of a change's index and its code, ascending.
+    escapes,
+    /// Steps that do not fit an entry.
+    escape_count,
+    /// Where the values of a scatter begin, in words.
+    values,
+    /// Where the piece's fingerprint is summed: two words.
+    sums,
+    /// Where the segment's cells per active class are summed, in words.
+    totals,
+    /// Places of the side table of an f16 tensor, less one.
+    side_mask,
 }
 
-/// A change as kernels take it: see `entry.wgsl`.
+/// A change as kernels take it: a step in the low bits, above it a rank or a place in the segment, and in the top bit which of the two.
 pub(crate) mod entry {
     pub(crate) const STEP_MASK: u32 = 0x1ff;
     pub(crate) const PLACE_SHIFT: u32 = 9;
@@ -214,21 +303,15 @@ pub(crate) mod side {
 mod tests {
     use super::*;
 
-    #[test]
-    fn parameters_are_declared_alike_in_both_languages() {
-        let wgsl: Vec<&str> =
-            wgsl!("params.wgsl").lines().filter_map(|line| line.trim().strip_suffix(": u32,")).collect();
-        assert_eq!(wgsl, Params::NAMES);
-        assert!(Params::NAMES.len() * 4 <= PARAMS_BYTES as usize);
+    fn kernels() -> impl Iterator<Item = Kernel> {
+        let of = [Kernel::Survey, Kernel::Resolve, Kernel::Step, Kernel::StepBack, Kernel::Scatter, Kernel::Add];
+        let stored = Storage::ALL.into_iter().flat_map(move |storage| of.map(|kernel| kernel(storage)));
+        stored.chain([Kernel::Prefix])
     }
 
     #[test]
     fn slots_are_what_the_source_declares() {
-        let kernels = Storage::ALL.into_iter().flat_map(|storage| {
-            let of = [Kernel::Survey, Kernel::Resolve, Kernel::Step, Kernel::StepBack, Kernel::Scatter, Kernel::Add];
-            of.map(|kernel| kernel(storage))
-        });
-        for kernel in kernels.chain([Kernel::Prefix]) {
+        for kernel in kernels() {
             let source = kernel.source();
             let declared: Vec<u32> = (1..9).filter(|slot| source.contains(&format!("@binding({slot})"))).collect();
             let mut slots: Vec<u32> = kernel.slots().iter().map(|slot| *slot as u32).collect();
@@ -238,22 +321,21 @@ mod tests {
         }
     }
 
+    /// A number that no kernel reads, or that one declares for itself, is not shared.
     #[test]
-    fn constants_are_alike_in_both_languages() {
-        let wgsl = wgsl!("entry.wgsl");
-        for (name, value) in [
-            ("STEP_MASK", format!("{:#x}u", entry::STEP_MASK)),
-            ("PLACE_SHIFT", format!("{}u", entry::PLACE_SHIFT)),
-            ("PLACE_MASK", format!("{:#x}u", entry::PLACE_MASK)),
-            ("RESOLVED", format!("{:#x}u", entry::RESOLVED)),
-        ] {
-            assert!(wgsl.contains(&format!("const {name} = {value};")), "{name}");
+    fn every_shared_number_is_read() {
+        let sources: Vec<String> = kernels().map(Kernel::source).collect();
+        let names = |source: &str| -> Vec<String> {
+            let declared = source.lines().filter_map(|line| line.strip_prefix("const ")?.split_once('='));
+            declared.map(|(name, _)| name.to_owned()).collect()
+        };
+        for name in names(&constants(&[])) {
+            let counts = sources.iter().map(|source| source.matches(name.as_str()).count());
+            assert!(counts.max() > Some(1), "{name}");
+            assert!(
+                sources.iter().all(|source| names(source).iter().filter(|other| **other == name).count() == 1),
+                "{name}"
+            );
         }
-        let half = wgsl!("half.wgsl");
-        assert!(half.contains(&format!("const SIDE_FACTOR = {:#x}u;", side::FACTOR)));
-        let classes = pulse_format::layout::CLASSES;
-        assert!(include_str!("survey.wgsl").contains(&format!("const CLASSES = {classes}u;")));
-        let cells = pulse_format::layout::BLOCK_CELLS;
-        assert!(wgsl!("params.wgsl").contains(&format!("const BLOCK_CELLS = {cells}u;")));
     }
 }

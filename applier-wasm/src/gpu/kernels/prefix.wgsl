@@ -3,9 +3,9 @@
 @group(0) @binding(4) var<storage, read_write> sums: array<u32>;
 
 const LANES = 256u;
-var<workgroup> ends: array<u32, 256>;
+var<workgroup> ends: array<u32, LANES>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(LANES)
 fn main(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,

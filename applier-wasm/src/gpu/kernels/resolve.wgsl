@@ -3,16 +3,7 @@
 @group(0) @binding(2) var<storage, read> table: array<u32>;
 @group(0) @binding(3) var<storage, read_write> changes: array<u32>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let index = flat(group, groups) * 64u + lane;
-    if index >= params.count {
-        return;
-    }
+fn change(index: u32) {
     let entry = changes[params.changes + index];
     if (entry & RESOLVED) != 0u {
         return;
@@ -22,7 +13,7 @@ fn main(
     var wanted = 0u;
     var slot = 0u;
     var slots = 0u;
-    for (var other = 0u; other < 32u; other += 1u) {
+    for (var other = 0u; other < CLASSES; other += 1u) {
         if ((params.classes >> other) & 1u) == 1u {
             if changes[params.starts + slots] <= index {
                 wanted = other;

@@ -2,16 +2,7 @@
 // values to the cells instead, and leaves the cells before in their place, so that an exchange undoes it. One invocation a change.
 @group(0) @binding(3) var<storage, read_write> changes: array<atomic<u32>>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let index = flat(group, groups) * 64u + lane;
-    if index >= params.count {
-        return;
-    }
+fn change(index: u32) {
     let cell = atomicLoad(&changes[params.changes + index]);
     if cell >= params.cells {
         return;
@@ -21,7 +12,7 @@ fn main(
     let all = 0xffffffffu >> (32u - CELL_BITS);
     let value = (atomicLoad(&changes[word]) >> shift) & all;
     let before = cell_at(cell);
-    let after = select(value, (before + value) & all, ADD);
+    let after = select(value, (before + value) & all, ADD == 1u);
     replace(element_of(cell), params.first_cell + cell, before, after);
     // Values share words as cells do.
     atomicXor(&changes[word], (before ^ value) << shift);

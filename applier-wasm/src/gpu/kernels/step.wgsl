@@ -1,4 +1,4 @@
-// Moves each changed cell of the piece by its ULP step, or back where BACK is true. One invocation a change of the segment.
+// Moves each changed cell of the piece by its ULP step, or back where BACK is 1. One invocation a change of the segment.
 @group(0) @binding(3) var<storage, read> changes: array<u32>;
 
 // The step of a change, modulo 2^32: -1, +1, -2, +2, ... by its code, or from the escapes, which ascend by index.
@@ -32,23 +32,14 @@ fn from_ordinal(place: u32) -> u32 {
     return select(place ^ (sign | (sign - 1u)), place ^ sign, (place & sign) != 0u);
 }
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let index = flat(group, groups) * 64u + lane;
-    if index >= params.count {
-        return;
-    }
+fn change(index: u32) {
     let entry = changes[params.changes + index];
     let cell = ((entry >> PLACE_SHIFT) & PLACE_MASK) - params.first_in_segment;
     if (entry & RESOLVED) == 0u || cell >= params.cells {
         return;
     }
     var step = step_of(index, entry);
-    if BACK {
+    if BACK == 1u {
         step = 0u - step;
     }
     let before = cell_at(cell);
