@@ -260,8 +260,8 @@ impl Case {
             stages = vec![stages.concat()];
         }
         stages.push(per_change(Kernel::StepBack(self.storage), false));
-        stages.push(per_change(Kernel::Scatter(self.storage), true));
-        stages.push(per_change(Kernel::Scatter(self.storage), true));
+        let by_position = [Kernel::Scatter, Kernel::Scatter, Kernel::Add, Kernel::Scatter];
+        stages.extend(by_position.map(|kernel| per_change(kernel(self.storage), true)));
         let after = |commands: Vec<Command<P::Buffer>>| {
             port.submit(&commands).unwrap();
             made.each_ref().map(|buffer| pollster::block_on(port.read(buffer, 0, port.size(buffer))).unwrap())
@@ -273,7 +273,7 @@ impl Case {
 
     /// What must hold whatever the kernels do alike: counts are right, changes change, and both kinds undo themselves.
     fn check(&self, found: &[[Vec<u8>; 5]], name: &str) {
-        let [.., stepped, back, scattered, last] = found else { panic!("{name}: too few stages") };
+        let [.., stepped, back, scattered, last, added, taken] = found else { panic!("{name}: too few stages") };
         let sums: Vec<u32> = found[0][4].as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let totals = LEAD as usize / 4 + 1 + 2 * self.pieces.len();
         assert_eq!(sums[totals..totals + self.totals.len()], self.totals, "{name}: totals");
@@ -283,6 +283,8 @@ impl Case {
         assert!(*largest < 100 || scattered[0] != self.weights, "{name}: nothing was scattered");
         assert!(last[0] == self.weights, "{name}: values are not exchanged back");
         assert!(last[3] == self.scattered, "{name}: values are lost");
+        assert!(*largest < 100 || added[0] != self.weights, "{name}: nothing was added");
+        assert!(taken[0] == self.weights, "{name}: sums are not exchanged back");
     }
 }
 
