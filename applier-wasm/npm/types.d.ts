@@ -89,7 +89,7 @@ export interface PatchHeader {
   targetFingerprint: string;
   tensors: { name: string; dtype: Dtype; shape: number[] }[];
   segments: {
-    profile: 'unchanged' | 'contextual' | 'absolute';
+    profile: 'unchanged' | 'contextual' | 'absolute' | 'relative';
     cells: number;
     changes: number;
     /** Where its bytes begin in the patch. */

@@ -11,10 +11,12 @@ use crate::progress::Progress;
 use crate::zstd::Zstd;
 use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::contextual::{ContextualChanges, Tokens};
-use pulse_format::layout::{MAX_MODELS, MAX_SEGMENT_CELLS};
+use pulse_format::layout::{MAX_NAME_BYTES, MAX_RANK, MAX_SEGMENT_CELLS};
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::scan::{Fingerprints, PiecePair};
-use pulse_format::{FloatFormat, Header, Piece, Profile, Segment, Step, with_float_cell};
+use pulse_format::{
+    Damage, Fingerprint, FloatFormat, Header, Limits, Piece, Profile, Segment, Step, Tensor, with_float_cell,
+};
 use pulse_simd::{encode_contextual, scan_absolute, scan_contextual, tokens};
 use rayon::prelude::*;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -128,6 +130,7 @@ pub fn encode(
     check_options(options)?;
     let pair = Pair::new(base, target, options.cast)?;
     let tensors = pair.tensors();
+    check_tensors(base, &tensors)?;
     let segments = cut(&tensors, options.segment_cells);
     progress.start(base.tensor_bytes());
     let mut header = Header {
@@ -138,6 +141,8 @@ pub fn encode(
         tensors,
         ..Header::default()
     };
+    header.segments = segments.iter().map(|pieces| largest_segment(pieces)).collect();
+    header.check(&Limits::default()).map_err(|error| too_large(base, &error))?;
     let mut payload = tempfile::SpooledTempFile::new(SPOOL_BYTES);
     let scanner = Scanner { pair: &pair, options, tensors: &header.tensors, scratch: Mutex::default(), progress };
     let mut coded = Vec::new();
@@ -156,7 +161,7 @@ pub fn encode(
     coded.extend(code(batch, &mut models, &mut payload)?);
     header.segments = coded;
     header.models = models;
-    let header_bytes = header.write(&Zstd::default())?;
+    let header_bytes = header.write(&Zstd::default()).map_err(|error| too_large(base, &error))?;
     Ok(Patch { header, header_bytes, payload })
 }
 
@@ -168,6 +173,36 @@ fn full_batch(scanned: &[Scanned]) -> Option<usize> {
         changes >= BATCH_CHANGES || index + 1 >= BATCH_SEGMENTS
     };
     scanned.iter().enumerate().position(full).map(|index| index + 1)
+}
+
+/// What a patch cannot hold is found before work begins.
+fn check_tensors(base: &Checkpoint, tensors: &[Tensor]) -> Result<(), Error> {
+    for tensor in tensors {
+        let what = match tensor.check() {
+            Ok(()) => continue,
+            Err(Damage::Text) => {
+                format!("its name has {} bytes, and a patch holds {MAX_NAME_BYTES}", tensor.name.len())
+            }
+            Err(Damage::Number) => format!("it has {} dimensions, and a patch holds {MAX_RANK}", tensor.shape.len()),
+            Err(_) => format!("its shape {:?} has more cells than can be counted", tensor.shape),
+        };
+        const SHOWN: usize = 100;
+        let name: String = tensor.name.escape_debug().take(SHOWN).collect();
+        return Err(Error::checkpoint(base.path(), format!("tensor {name}: {what}")));
+    }
+    Ok(())
+}
+
+/// A segment of which the header takes as much as it ever can.
+fn largest_segment(pieces: &[Piece]) -> Segment {
+    let cells = pieces.iter().map(|piece| piece.cells).sum();
+    let bytes = Limits::default().segment_bytes as u32;
+    let changed = Profile::Absolute;
+    Segment { profile: changed, changes: cells, bytes, ..Segment::unchanged(cells, Fingerprint::ZERO) }
+}
+
+fn too_large(base: &Checkpoint, error: &pulse_format::Error) -> Error {
+    Error::checkpoint(base.path(), format!("too large for one patch: {error}"))
 }
 
 fn check_options(options: &EncodeOptions) -> Result<(), Error> {
@@ -185,7 +220,7 @@ fn check_options(options: &EncodeOptions) -> Result<(), Error> {
 struct Scanner<'a> {
     pair: &'a Pair<'a>,
     options: &'a EncodeOptions,
-    tensors: &'a [pulse_format::Tensor],
+    tensors: &'a [Tensor],
     /// Memory that is free for another segment's changes.
     scratch: Mutex<Vec<Scratch>>,
     progress: &'a dyn Progress,
@@ -238,7 +273,7 @@ impl Scanner<'_> {
         let Scratch { changes, by_region } = &mut scratch;
         let sums = with_float_cell!(format, C => scan_contextual::<C>(pairs, self.options.seed, changes, by_region));
         let mut histogram = Histogram::default();
-        let tokens = tokens(changes, &Zstd::PLANES);
+        let tokens = tokens(changes, &Zstd::PROBE);
         histogram.count(&tokens);
         let by_position = match self.options.profile {
             ProfileChoice::Auto => beats_contextual(&tokens, &histogram, pairs, by_region, format.cell_bytes()),
@@ -253,7 +288,7 @@ impl Scanner<'_> {
         let mut changes = AbsoluteChanges::default();
         let sums = scan_absolute(pairs, self.options.seed, cell_bytes, &mut changes);
         let coded = match self.options.profile {
-            ProfileChoice::Auto => ByPosition::smaller(changes, pairs, cell_bytes),
+            ProfileChoice::Auto => ByPosition::smaller(changes, pairs, cell_bytes, &Zstd::PLANES),
             ProfileChoice::Contextual | ProfileChoice::Absolute => ByPosition::absolute(&changes, cell_bytes),
         };
         (sums, Changes::ByPosition(coded))
@@ -267,12 +302,16 @@ impl Scanner<'_> {
 /// The second half: models for the batch, then each segment's payload, appended to `payload` in order.
 fn code(batch: Vec<Scanned>, models: &mut Vec<ContextModel>, payload: &mut impl Write) -> Result<Vec<Segment>, Error> {
     let histograms: Vec<&Histogram> = batch.iter().filter_map(Scanned::histogram).collect();
-    let assignment = models::assign(&histograms, BATCH_MODELS);
+    // Readers take so many, and each batch needs one.
+    let room = (Limits::default().models as usize).saturating_sub(models.len());
+    if room == 0 && !histograms.is_empty() {
+        return Err(Error::Usage(
+            "there are too many changes for one patch: publish an anchor (a full checkpoint)".into(),
+        ));
+    }
+    let assignment = models::assign(&histograms, BATCH_MODELS.min(room.div_ceil(2)));
     let first_model = models.len();
     models.extend(assignment.models);
-    if models.len() > MAX_MODELS {
-        return Err(Error::Usage("the checkpoint is too large for one patch".into()));
-    }
     let mut of_segment = assignment.of_segment.iter().map(|model| first_model + model);
     let name = |scanned: Scanned| {
         let model = scanned.histogram().and_then(|_| of_segment.next());

@@ -15,7 +15,7 @@ use pulse_format::{Deflate, Profile};
 use pulse_simd::scan_absolute;
 
 /// Regions that follow one another in a sample, so that rows of a matrix repeat within them.
-const RUN_REGIONS: usize = 4;
+const RUN_REGIONS: usize = 2;
 /// Such runs in a sample, spread over the changes of a segment.
 const SAMPLE_RUNS: usize = 2;
 /// Changes from which the better of `absolute` and `relative` is told, in so many runs of so many.
@@ -39,31 +39,36 @@ pub(crate) struct ByPosition {
 impl ByPosition {
     /// As `absolute` codes them.
     pub(crate) fn absolute(changes: &AbsoluteChanges, cell_bytes: usize) -> Self {
-        Self::coded(Profile::Absolute, changes, cell_bytes)
+        Self::coded(Profile::Absolute, changes, cell_bytes, &Zstd::PLANES)
     }
 
     /// As the smaller of `absolute` and `relative` codes them.
-    pub(crate) fn smaller(mut changes: AbsoluteChanges, pieces: &[PiecePair<'_>], cell_bytes: usize) -> Self {
+    pub(crate) fn smaller(
+        mut changes: AbsoluteChanges,
+        pieces: &[PiecePair<'_>],
+        cell_bytes: usize,
+        codec: &Zstd,
+    ) -> Self {
         if !is_relative_smaller(&changes, pieces, cell_bytes) {
-            return Self::absolute(&changes, cell_bytes);
+            return Self::coded(Profile::Absolute, &changes, cell_bytes, codec);
         }
         changes.make_relative(pieces.iter().map(|piece| piece.base), cell_bytes);
-        Self::coded(Profile::Relative, &changes, cell_bytes)
+        Self::coded(Profile::Relative, &changes, cell_bytes, codec)
     }
 
-    fn coded(profile: Profile, changes: &AbsoluteChanges, cell_bytes: usize) -> Self {
+    fn coded(profile: Profile, changes: &AbsoluteChanges, cell_bytes: usize, codec: &Zstd) -> Self {
         let mut payload = Vec::new();
         if !changes.is_empty() {
-            absolute::encode(changes, cell_bytes, &Zstd::PLANES, &mut payload);
+            absolute::encode(changes, cell_bytes, codec, &mut payload);
         }
         Self { profile, changes: changes.len() as u32, payload }
     }
 
-    fn of(pieces: &[PiecePair<'_>], cell_bytes: usize) -> Self {
+    fn of(pieces: &[PiecePair<'_>], cell_bytes: usize, codec: &Zstd) -> Self {
         let mut changes = AbsoluteChanges::default();
         // Fingerprints do not matter here, and need no seed.
         scan_absolute(pieces, 0, cell_bytes, &mut changes);
-        Self::smaller(changes, pieces, cell_bytes)
+        Self::smaller(changes, pieces, cell_bytes, codec)
     }
 }
 
@@ -82,14 +87,14 @@ pub(crate) fn beats_contextual(
         return None;
     }
     if by_region.len() > SAMPLE_RUNS * RUN_REGIONS {
-        let sample = ByPosition::of(&sample(pieces, by_region, cell_bytes), cell_bytes);
+        let sample = ByPosition::of(&sample(pieces, by_region, cell_bytes), cell_bytes, &Zstd::PROBE);
         let share = tokens.len() as f64 / f64::from(sample.changes.max(1));
         let expected = FRAMES_BYTES + (sample.payload.len() as f64 - FRAMES_BYTES).max(0.0) * share;
         if expected > PROMISING * contextual {
             return None;
         }
     }
-    let all = ByPosition::of(pieces, cell_bytes);
+    let all = ByPosition::of(pieces, cell_bytes, &Zstd::PLANES);
     ((all.payload.len() as f64) < contextual).then_some(all)
 }
 
@@ -138,7 +143,6 @@ fn is_relative_smaller(changes: &AbsoluteChanges, pieces: &[PiecePair<'_>], cell
 /// About what the values take.
 fn values_bytes(changes: &AbsoluteChanges, cell_bytes: usize) -> usize {
     let plane = |plane: usize| changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect::<Vec<u8>>();
-    let packed =
-        |plane: Vec<u8>| Zstd::PLANES.deflate(&plane).map_or(plane.len(), |frame| frame.len().min(plane.len()));
+    let packed = |plane: Vec<u8>| Zstd::PROBE.deflate(&plane).map_or(plane.len(), |frame| frame.len().min(plane.len()));
     (0..cell_bytes).map(plane).map(packed).sum()
 }

@@ -1,6 +1,8 @@
 //! zstd by its C library.
 
 use pulse_format::{Deflate, Inflate};
+use std::cell::RefCell;
+use zstd::bulk::Compressor;
 
 /// Both directions; level 12 for compression, since what is compressed is small.
 #[derive(Debug, Clone, Copy)]
@@ -17,11 +19,24 @@ impl Default for Zstd {
 impl Zstd {
     /// For byte planes, which are larger than headers and gain nothing from a higher level.
     pub(crate) const PLANES: Self = Self { level: 3 };
+    /// To learn about how small something will be, and for what rarely gets smaller.
+    pub(crate) const PROBE: Self = Self { level: 1 };
 }
 
 impl Deflate for Zstd {
     fn deflate(&self, raw: &[u8]) -> Option<Vec<u8>> {
-        zstd::bulk::compress(raw, self.level).ok()
+        // Making a context takes longer than compressing the few kilobytes of a plane.
+        thread_local! {
+            static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+        }
+        COMPRESSOR.with_borrow_mut(|compressor| {
+            if compressor.is_none() {
+                *compressor = Some(Compressor::new(self.level).ok()?);
+            }
+            let compressor = compressor.as_mut()?;
+            compressor.set_compression_level(self.level).ok()?;
+            compressor.compress(raw).ok()
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::bytes::{Cursor, push_varint};
 use crate::codec::{Deflate, Inflate};
 use crate::error::{Damage, Error, Place};
 use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES, METHOD_STORED, METHOD_ZSTD};
-use crate::raw::{RawReader, RawWriter, deflate};
+use crate::raw::{self, RawReader, RawWriter, deflate};
 use crate::token::{bucket, split};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -97,7 +97,8 @@ pub fn decode(
         let bytes = read_plane(&mut cursor, count, codec)?;
         values.iter_mut().skip(plane).step_by(cell_bytes).zip(bytes.iter()).for_each(|(to, from)| *to = *from);
     }
-    let mut raw = RawReader::new(cursor.clone(), expected, codec)?;
+    let bits = raw::read(&mut cursor, expected, codec)?;
+    let mut raw = RawReader::new(&bits);
     let mut next = 0u64;
     let mut positions = Vec::with_capacity(count);
     for token in tokens.iter() {

@@ -14,7 +14,7 @@ use crate::error::{Damage, Error, Place};
 use crate::layout::CLASSES;
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
-use crate::raw::RawReader;
+use crate::raw::{self, RawReader};
 use crate::token::{bucket, unzigzag};
 use alloc::vec::Vec;
 
@@ -123,7 +123,8 @@ impl ContextualDecoder {
         changes.clear();
         let counts = class_counts(&mut cursor, segment.model, segment.changes)?;
         let mut decoder = Decoder::new(&mut cursor)?;
-        let mut raw = RawReader::new(cursor.clone(), segment.changes, codec)?;
+        let bits = raw::read(&mut cursor, segment.changes, codec)?;
+        let mut raw = RawReader::new(&bits);
         let mut extent = Extent::default();
         for ((class, tables), count) in changes.classes.iter_mut().zip(&self.tables).zip(counts) {
             let Some(tables) = tables else { continue };
@@ -184,12 +185,18 @@ impl Extent {
 
 impl ClassTables {
     /// Decodes `count` changes of one class.
-    fn decode(&self, decoder: &mut Decoder<'_>, raw: &mut RawReader, count: u32, changes: &mut ClassChanges) -> Extent {
+    fn decode(
+        &self,
+        decoder: &mut Decoder<'_>,
+        raw: &mut RawReader<'_>,
+        count: u32,
+        changes: &mut ClassChanges,
+    ) -> Extent {
         changes.ranks.resize(count as usize, 0);
         changes.steps.resize(count as usize, 0);
         let mut next = 0u64;
         let mut largest_step = 0;
-        let mut finish = |raw: &mut RawReader, gap: u8, step: u8, rank_out: &mut u32, step_out: &mut i16| {
+        let mut finish = |raw: &mut RawReader<'_>, gap: u8, step: u8, rank_out: &mut u32, step_out: &mut i16| {
             let (gap, step) = (bucket(gap), bucket(step));
             let window = raw.take(gap.raw_bits + step.raw_bits);
             let (gap, step) =

@@ -188,8 +188,8 @@ damages! {
     ClassCounts = 17 => "changes per class do not sum to the segment's changes",
     /// The rANS stream does not end where its encoder began.
     EntropyStream = 18 => "the entropy coded stream does not end where it began",
-    /// Raw bits are missing, left over, or padded with ones.
-    RawBits = 19 => "raw bits are missing, left over or not padded with zeros",
+    /// Raw bits are missing, left over, or padded with ones, or their frame is broken.
+    RawBits = 19 => "raw bits are missing, left over, badly packed or not padded with zeros",
     /// A rank or a position lies outside the segment.
     OutOfRange = 20 => "a change lies outside the segment",
     /// A byte plane's method is unknown, its frame is broken, or its length differs.

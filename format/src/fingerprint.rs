@@ -5,6 +5,7 @@
 //! so segments add up to tensors and checkpoints whichever way they are cut, and a change updates it by one subtraction and
 //! one addition. It guards against divergence, not against forgery.
 
+use crate::layout::{KEY_STEP_A, KEY_STEP_B, PAGE_WORDS, SALT_LAST_SHIFT, SALT_ROUNDS, SALT_STEP};
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
@@ -75,9 +76,6 @@ impl core::iter::Sum for Fingerprint {
     }
 }
 
-/// Words whose keys differ.
-const PAGE_WORDS: u64 = 1 << 31;
-
 /// What distinguishes one tensor's words from another's: derived from the seed and the tensor's place in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Salt {
@@ -88,20 +86,15 @@ pub struct Salt {
 }
 
 impl Salt {
-    /// What the first key grows by from word to word: even, so that keys stay odd, and twice an odd number, so that a page has none
-    /// twice.
-    pub const INDEX_A: u32 = 0x9e37_79b2;
-    /// What the second key grows by, likewise.
-    pub const INDEX_B: u32 = 0x85eb_ca76;
-
     /// For the words of table entry `tensor` in its `page` of 2^31 words.
     pub fn new(seed: u64, tensor: u32, page: u32) -> Self {
         // SplitMix64's finaliser over seed and place.
-        let mut x =
-            seed ^ (u64::from(page) << 32 | u64::from(tensor)).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
+        let place = u64::from(page) << 32 | u64::from(tensor);
+        let mut x = seed ^ place.wrapping_add(1).wrapping_mul(SALT_STEP);
+        for (shift, factor) in SALT_ROUNDS {
+            x = (x ^ (x >> shift)).wrapping_mul(factor);
+        }
+        x ^= x >> SALT_LAST_SHIFT;
         Self { a: x as u32 | 1, b: (x >> 32) as u32 | 1 }
     }
 
@@ -127,8 +120,8 @@ impl Salt {
     #[inline(always)]
     pub(crate) fn keys(self, index: u32) -> Keys {
         Keys {
-            a: self.a.wrapping_add(index.wrapping_mul(Self::INDEX_A)),
-            b: self.b.wrapping_add(index.wrapping_mul(Self::INDEX_B)),
+            a: self.a.wrapping_add(index.wrapping_mul(KEY_STEP_A)),
+            b: self.b.wrapping_add(index.wrapping_mul(KEY_STEP_B)),
         }
     }
 }
@@ -144,7 +137,7 @@ impl Keys {
     /// Of the word behind. An addition, where the index would need a multiplication.
     #[inline(always)]
     pub(crate) fn next(self) -> Self {
-        Self { a: self.a.wrapping_add(Salt::INDEX_A), b: self.b.wrapping_add(Salt::INDEX_B) }
+        Self { a: self.a.wrapping_add(KEY_STEP_A), b: self.b.wrapping_add(KEY_STEP_B) }
     }
 
     #[inline(always)]

@@ -1,4 +1,5 @@
-//! Every magic, width and cap of the format, in one place. FORMAT.md gives the same numbers in prose.
+//! Every magic, code, width and cap of the format, in one place; only the tables of dtypes (`dtype.rs`) and of the fields of floats
+//! (`cell.rs`) stand beside what reads them. FORMAT.md gives the same numbers in prose.
 
 /// First eight bytes of a patch. The high bit and the line ending catch transfers that mangle binary files.
 pub const MAGIC: [u8; 8] = *b"\x89PULSE\r\n";
@@ -10,8 +11,6 @@ pub const PREAMBLE_BYTES: usize = 8 + 2 + 2 + 4 + 4 + HASH_BYTES;
 pub const PREAMBLE_HASHED_BYTES: usize = PREAMBLE_BYTES - HASH_BYTES;
 /// A BLAKE3 hash.
 pub const HASH_BYTES: usize = 32;
-/// The raw header may be at most this many times its packed size, so that few bytes cannot claim much memory.
-pub const MAX_HEADER_RATIO: usize = 256;
 
 /// Longest run id, in bytes of UTF-8.
 pub const MAX_RUN_ID_BYTES: usize = 256;
@@ -28,6 +27,20 @@ pub const MAX_SEGMENT_CELLS: u32 = 1 << 22;
 pub const BLOCK_CELLS: usize = 1024;
 /// Widest cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 8;
+
+/// What the keys of a fingerprint grow by from word to word: even, so that keys stay odd, and twice an odd number, so that a page has
+/// none twice.
+pub const KEY_STEP_A: u32 = 0x9e37_79b2;
+/// Of the second key.
+pub const KEY_STEP_B: u32 = 0x85eb_ca76;
+/// Words whose keys differ: they share a salt.
+pub const PAGE_WORDS: u64 = 1 << 31;
+/// SplitMix64's increment, which spreads the places that salts are made of.
+pub const SALT_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// SplitMix64's finaliser: shift and factor of each round …
+pub const SALT_ROUNDS: [(u32, u64); 2] = [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)];
+/// … and the shift behind them.
+pub const SALT_LAST_SHIFT: u32 = 31;
 
 /// Profile code of a segment without changes.
 pub const PROFILE_UNCHANGED: u8 = 0;

@@ -38,6 +38,7 @@ mod rans;
 mod raw;
 mod reader;
 mod region;
+mod salts;
 pub mod scan;
 pub mod segment;
 mod token;

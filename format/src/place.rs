@@ -9,7 +9,8 @@ use crate::fingerprint::Fingerprint;
 use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::masks::Masks;
 use crate::region::{REGION_CELLS, Region};
-use crate::scan::{Fingerprints, Salts, block_fingerprint};
+use crate::salts::Salts;
+use crate::scan::{Fingerprints, block_fingerprint};
 
 /// Words whose part in the target's fingerprint is worked out at once.
 const PENDING_WORDS: usize = 1 << 10;

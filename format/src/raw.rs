@@ -4,6 +4,7 @@ use crate::bytes::{Cursor, push_varint};
 use crate::codec::{Deflate, Inflate};
 use crate::error::{Damage, Error};
 use crate::layout::{MAX_RAW_BYTES, METHOD_STORED, METHOD_ZSTD};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// Packs bits, lowest first.
@@ -66,45 +67,36 @@ pub(crate) fn deflate(bytes: &[u8], codec: &impl Deflate) -> Option<Vec<u8>> {
     worth.then(|| codec.deflate(bytes)).flatten().filter(|frame| frame.len() < bytes.len())
 }
 
-/// Zeros behind the bits, so that a whole window can be read at any of them.
-const PADDING: usize = 8;
+/// The bits that [`RawWriter::write`] wrote of `changes` changes: all that is left of a payload.
+pub(crate) fn read<'a>(cursor: &mut Cursor<'a>, changes: u32, codec: &impl Inflate) -> Result<Cow<'a, [u8]>, Error> {
+    match cursor.byte()? {
+        METHOD_STORED => Ok(Cow::Borrowed(cursor.rest())),
+        METHOD_ZSTD => {
+            let length = cursor.varint_up_to(u64::from(changes) * MAX_RAW_BYTES)? as usize;
+            let bits = codec.inflate(cursor.rest(), length).filter(|bits| bits.len() == length);
+            bits.map(Cow::Owned).ok_or(cursor.damaged(Damage::RawBits))
+        }
+        _ => Err(cursor.damaged(Damage::RawBits)),
+    }
+}
 
 /// Unpacks what [`RawWriter`] packed. Past the end it gives zeros, which [`RawReader::ended_well`] notices.
 #[derive(Debug)]
-pub(crate) struct RawReader {
-    /// The bits and [`PADDING`].
-    padded: Vec<u8>,
+pub(crate) struct RawReader<'a> {
+    bytes: &'a [u8],
     bit: usize,
 }
 
-impl RawReader {
-    /// Of `changes` changes; takes all that is left of the payload.
-    pub(crate) fn new(mut cursor: Cursor<'_>, changes: u32, codec: &impl Inflate) -> Result<Self, Error> {
-        let mut padded = match cursor.byte()? {
-            METHOD_STORED => {
-                let mut bits = Vec::with_capacity(cursor.rest().len() + PADDING);
-                bits.extend_from_slice(cursor.rest());
-                bits
-            }
-            METHOD_ZSTD => {
-                let length = cursor.varint_up_to(u64::from(changes) * MAX_RAW_BYTES)? as usize;
-                let bits = codec.inflate(cursor.rest(), length).filter(|bits| bits.len() == length);
-                bits.ok_or(cursor.damaged(Damage::RawBits))?
-            }
-            _ => return Err(cursor.damaged(Damage::RawBits)),
-        };
-        padded.extend_from_slice(&[0; PADDING]);
-        Ok(Self { padded, bit: 0 })
+impl<'a> RawReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, bit: 0 }
     }
 
     /// The next bits, lowest first, with more above them; moves on by `bits`, at most 57.
     #[inline(always)]
     pub(crate) fn take(&mut self, bits: u32) -> u64 {
-        let window = self
-            .padded
-            .get(self.bit / 8..)
-            .and_then(<[u8]>::first_chunk)
-            .map_or(0, |window| u64::from_le_bytes(*window));
+        let rest = self.bytes.get(self.bit / 8..).unwrap_or_default();
+        let window = rest.first_chunk().map_or_else(|| last_window(rest), |window| u64::from_le_bytes(*window));
         let window = window >> (self.bit % 8);
         self.bit += bits as usize;
         window
@@ -112,6 +104,12 @@ impl RawReader {
 
     /// Whether all bytes were used and the bits that pad the last one are zeros.
     pub(crate) fn ended_well(&mut self) -> bool {
-        self.bit.div_ceil(8) + PADDING == self.padded.len() && self.take(0) == 0
+        self.bit.div_ceil(8) == self.bytes.len() && self.take(0) == 0
     }
+}
+
+/// Of fewer bytes than a window has.
+#[cold]
+fn last_window(rest: &[u8]) -> u64 {
+    rest.iter().rev().fold(0, |window, byte| window << 8 | u64::from(*byte))
 }

@@ -1,15 +1,17 @@
 //! One pass over base and target cells: what changed, where within its class, and both fingerprints.
 
+pub use crate::region::REGION_CELLS;
+
 use crate::absolute::AbsoluteChanges;
 use crate::cell::FloatCell;
 use crate::changed::{ChangedCells, ChangedWords};
 use crate::compare::{STRIP_BYTES, STRIP_WORDS, WordPlaces, compare, word_at};
 use crate::contextual::ContextualChanges;
-use crate::fingerprint::{self, Fingerprint, Salt, padded_word};
+use crate::fingerprint::{Fingerprint, Salt, padded_word};
 use crate::layout::CLASSES;
 use crate::masks::Masks;
-pub use crate::region::REGION_CELLS;
 use crate::region::Region;
+use crate::salts::Salts;
 use alloc::vec::Vec;
 
 /// A piece of a segment with the bytes of its cells, before and after.
@@ -191,30 +193,6 @@ fn chunks<'a>(piece: PiecePair<'a>, bytes: usize) -> impl Iterator<Item = PieceP
         first_word,
         ..piece
     })
-}
-
-/// The salts of a tensor's words, the last one kept.
-pub(crate) struct Salts {
-    seed: u64,
-    tensor: u32,
-    page: u32,
-    salt: Salt,
-}
-
-impl Salts {
-    pub(crate) fn new(seed: u64, tensor: u32) -> Self {
-        Self { seed, tensor, page: 0, salt: Salt::new(seed, tensor, 0) }
-    }
-
-    /// For `word` and those after it in its strip, or any others of which a page holds a whole number.
-    #[inline(always)]
-    pub(crate) fn at(&mut self, word: u64) -> Salt {
-        let page = fingerprint::page(word);
-        if page != self.page {
-            (self.page, self.salt) = (page, Salt::new(self.seed, self.tensor, page));
-        }
-        self.salt
-    }
 }
 
 /// Of up to a block of cells.

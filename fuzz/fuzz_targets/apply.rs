@@ -26,7 +26,11 @@ fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
         Source::Invented { changes, tokens, payload } => {
             let mut header = shape.header(base.len() / shape.dtype().cell_bytes());
             header.models = vec![model(&tokens)];
-            let profile = if shape.is_contextual() { Profile::Contextual { model: 0 } } else { Profile::Absolute };
+            let profile = match () {
+                () if shape.is_contextual() => Profile::Contextual { model: 0 },
+                () if shape.is_relative() => Profile::Relative,
+                () => Profile::Absolute,
+            };
             for (index, base) in shape.cut(&header.clone(), &base).into_iter().enumerate() {
                 check(&shape, &header, index, (profile, changes.into()), &payload, base);
             }

@@ -4,7 +4,7 @@ use crate::Codec;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use pulse_format::apply::segment_fingerprint;
 use pulse_format::contextual::{self, ContextualChanges, Tokens};
-use pulse_format::layout::BLOCK_CELLS;
+use pulse_format::layout::{BLOCK_CELLS, MAX_RELATIVE_CELL_BYTES};
 use pulse_format::masks::Portable;
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::scan::{PiecePair, scan_absolute, scan_contextual};
@@ -42,6 +42,11 @@ impl Shape {
     /// The same for all segments.
     pub fn is_contextual(&self) -> bool {
         self.dtype().float_format().is_some() && !self.absolute_only
+    }
+
+    /// Whether changes by position are differences: half the time where the dtype has them.
+    pub fn is_relative(&self) -> bool {
+        self.seed >= 0x80 && self.dtype().cell_bytes() <= MAX_RELATIVE_CELL_BYTES
     }
 
     /// Cells that a placer is given at once.
@@ -148,10 +153,14 @@ impl Shape {
                 (sums, Profile::Contextual { model: models }, changes.len(), Some(model))
             }
             None => {
-                let mut changes = Default::default();
+                let mut changes = absolute::AbsoluteChanges::default();
                 let sums = scan_absolute(Portable, pairs, spread(self.seed), self.dtype().cell_bytes(), &mut changes);
+                if self.is_relative() {
+                    changes.make_relative(pairs.iter().map(|pair| pair.base), self.dtype().cell_bytes());
+                }
                 absolute::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
-                (sums, Profile::Absolute, changes.len(), None)
+                let profile = if self.is_relative() { Profile::Relative } else { Profile::Absolute };
+                (sums, profile, changes.len(), None)
             }
         };
         let unchanged = Segment::unchanged(cells, sums.base);

@@ -112,7 +112,7 @@ fn limits_hold_before_anything_is_read() {
         reader.push(&mut patch.as_slice()).unwrap_err().to_string()
     };
     assert!(limited(|limits| limits.header_bytes = 100).ends_with("over the limit of 100"));
-    assert_eq!(limited(|limits| limits.tensors = 4), "number of tensors is 5, over the limit of 4");
+    assert_eq!(limited(|limits| limits.tensors = 5), "number of tensors is 6, over the limit of 5");
     assert!(limited(|limits| limits.segments = 2).starts_with("number of segments is "));
     assert!(limited(|limits| limits.segment_bytes = 10).starts_with("bytes of a segment is "));
 }

@@ -159,7 +159,7 @@ fn exit_code_4_does_not_fit() {
         at,
         &["diff", "base.safetensors", "other"],
         4,
-        "only in the base: counts, layers.1.norm, mask, scale",
+        "only in the base: counts, ids, layers.1.norm, mask, scale",
         "tensors",
     );
 }
@@ -188,7 +188,7 @@ fn help_and_version() {
     {
         assert!(help.contains(line), "{line:?} in {help}");
     }
-    assert!(succeed(folder.path(), &["encode", "--help"]).contains("[default: contextual]"));
+    assert!(succeed(folder.path(), &["encode", "--help"]).contains("[default: auto]"));
     assert!(succeed(folder.path(), &["--version"]).starts_with("pulse "));
 }
 

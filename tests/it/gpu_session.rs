@@ -32,9 +32,10 @@ fn every_layout<P: TestPort>() {
         TestTensor::weights("layers.1.norm", &[65], 4, 2),
         TestTensor::weights("layers.1.w", &[3, 11, 101], 3, 7),
         TestTensor::noise("jumps", Dtype::Bf16, &[40, 40], 5, 9),
+        TestTensor::doubled("twice", &[30, 50], 6),
     ]);
     for layout in layouts() {
-        for profile in [ProfileChoice::Contextual, ProfileChoice::Absolute] {
+        for profile in [ProfileChoice::Auto, ProfileChoice::Contextual, ProfileChoice::Absolute] {
             for segment_cells in [1024, 1 << 22] {
                 let options = EncodeOptions { profile, segment_cells, seed: 3, ..EncodeOptions::default() };
                 let patch = pair.encode(&options);
@@ -57,7 +58,7 @@ fn every_layout<P: TestPort>() {
 }
 
 fn every_dtype<P: TestPort>() {
-    for profile in [ProfileChoice::Contextual, ProfileChoice::Absolute] {
+    for profile in [ProfileChoice::Auto, ProfileChoice::Contextual, ProfileChoice::Absolute] {
         let tensor = |dtype: &Dtype| TestTensor::noise(dtype.name(), *dtype, &[12, 148], 7, *dtype as u64);
         let pair = Pair::new(Dtype::ALL.iter().map(tensor).collect::<Vec<_>>());
         let patch = pair.encode(&EncodeOptions { profile, ..EncodeOptions::default() });
@@ -128,10 +129,10 @@ fn refusals_write_nothing<P: TestPort>() {
     bound.corrupt(0, 40);
     assert!(bound.holds_base());
     // An absolute segment tells only by its result; it is taken back.
-    bound.corrupt(3, 40);
+    bound.corrupt(4, 48);
     let error = pollster::block_on(bound.session.apply(patch.as_slice(), &NoHooks)).unwrap_err();
     assert_eq!((error.code(), bound.session.poisoned()), ("wrong_base", None));
-    bound.corrupt(3, 40);
+    bound.corrupt(4, 48);
     assert!(bound.holds_base());
     pollster::block_on(bound.session.apply(patch.as_slice(), &NoHooks)).unwrap();
     let error = pollster::block_on(bound.session.apply(patch.as_slice(), &NoHooks)).unwrap_err();

@@ -109,24 +109,26 @@ fn headers_without_bytes() {
     assert_eq!(check("4 GiB of packed header", &claim(u32::MAX, 1000), MIB), "limit");
     assert_eq!(check("4 GiB of raw header", &claim(u32::MAX, u32::MAX), MIB), "limit");
     assert_eq!(check("16 MiB of packed header", &claim(16 << 20, 1000), MIB), "truncated");
-    assert_eq!(check("a ratio over 256", &resign(claim(sound.len() as u32 - 52, 16 << 20)), MIB), "damaged");
+    let claimed = resign(claim(sound.len() as u32 - 52, 16 << 20));
+    assert_eq!(check("16 MiB of raw header", &claimed, 17 * MIB), "damaged");
+    let claimed = resign(claim(sound.len() as u32 - 52, (16 << 20) + 1));
+    assert_eq!(check("a byte more", &claimed, MIB), "limit");
 }
 
-/// The raw header may take 256 times the bytes that came, and no more, whatever its frame says.
+/// The raw header takes the bytes that the preamble declares, within the limit, and no more, whatever its frame says.
 #[test]
 fn header_bombs() {
     for (blocks, declared) in [(8000, 1 << 30), (8000, u64::MAX), (8000, 0), (8000, 1000), (1, u64::MAX)] {
         let frame = bomb(blocks, 0, declared);
-        let raw_bytes = frame.len() as u64 * 256;
-        for raw_bytes in [raw_bytes, 1000, 0] {
+        for raw_bytes in [16 << 20, 1000, 0] {
             let patch = sign(&frame, raw_bytes, &[]);
-            let code = check(&format!("{blocks} blocks, {declared} declared"), &patch, patch.len() * 257 + MIB);
+            let code =
+                check(&format!("{blocks} blocks, {declared} declared"), &patch, raw_bytes as usize + patch.len() + MIB);
             assert_eq!(code, "damaged");
         }
     }
-    // A sound bomb: 8 MiB of zeros for 320 bytes would be over the ratio; 32 KiB of frame carry them.
-    let padded = [bomb(64, 0, 64 << 17), vec![0; 32 << 10]].concat();
-    assert_eq!(check("padding behind the frame", &sign(&padded, 64 << 17, &[]), padded.len() * 257 + MIB), "damaged");
+    // A sound bomb: 8 MiB of zeros for 269 bytes, which are no header.
+    assert_eq!(check("a sound bomb", &sign(&bomb(64, 0, 64 << 17), 64 << 17, &[]), (64 << 17) + MIB), "damaged");
 }
 
 #[test]
@@ -146,9 +148,10 @@ fn segments_without_bytes() {
 #[test]
 fn changes_without_bits() {
     let changes = MOST_CELLS as u64;
-    // All are of the one class, as expected, and there are no words.
+    // All are of the one class, as expected, and there are neither words nor raw bits.
     let mut payload = vec![0, 0];
     payload.extend([0, 0, 1, 0].repeat(4));
+    payload.push(0);
     assert_eq!(
         check("as many changes as cells", &segment(1, 1, changes, payload.clone()), 6 * MOST_CELLS + MIB),
         "none"
@@ -186,12 +189,42 @@ fn planes_without_bytes() {
     let full = plane(bomb(32, 0, changes));
     assert_eq!(check("stored plane", &segment(14, 2, changes, vec![0; 10]), MIB), "truncated");
     assert_eq!(check("one plane", &segment(14, 2, changes, full.clone()), most), "truncated");
-    assert_eq!(check("all planes", &segment(14, 2, changes, full.repeat(9)), most), "none");
+    let all = [full.repeat(9), vec![0]].concat();
+    assert_eq!(check("all planes", &segment(14, 2, changes, all), most), "none");
     for (blocks, declared) in [(33, 33 << 17), (31, changes), (8000, 1 << 30), (1, u64::MAX)] {
         let what = format!("plane of {blocks} blocks, {declared} declared");
         assert_eq!(check(&what, &segment(14, 2, changes, plane(bomb(blocks, 0, declared))), most), "damaged");
         // A plane of a hundred bytes whose frame has megabytes.
         assert_eq!(check(&what, &segment(14, 2, 100_000, plane(bomb(blocks, 0, declared))), 2 * MIB), "damaged");
+    }
+}
+
+/// Raw bits may be four bytes a change for a few bytes.
+#[test]
+fn raw_bits_without_bytes() {
+    let changes = MOST_CELLS as u64;
+    let packed = |blocks: usize, declared: u64| {
+        let mut bits = vec![1];
+        crate::support::raw::push_varint(&mut bits, declared);
+        bits.extend(bomb(blocks, 0, declared));
+        bits
+    };
+    let mut contextual = vec![0, 0];
+    contextual.extend([0, 0, 1, 0].repeat(4));
+    // Planes of zeros: gaps of 0, which have no raw bits.
+    let mut plane = vec![1];
+    let frame = bomb(32, 0, changes);
+    crate::support::raw::push_varint(&mut plane, frame.len() as u64);
+    plane.extend(frame);
+    for (what, profile, front, most) in [
+        ("contextual", 1, contextual, MOST_CELLS * (4 + 6)),
+        ("absolute", 2, plane.repeat(3), MOST_CELLS * (2 + 1 + 4 + 4)),
+    ] {
+        let payload = |bits: Vec<u8>| [front.clone(), bits].concat();
+        let of = |bits: Vec<u8>| segment(1, profile, changes, payload(bits));
+        assert_eq!(check(what, &of(packed(128, 4 * changes)), most + MIB), "damaged");
+        assert_eq!(check(what, &of(packed(128, 4 * changes + 1)), most + MIB), "damaged");
+        assert_eq!(check(what, &of(packed(8000, 1000)), most + MIB), "damaged");
     }
 }
 

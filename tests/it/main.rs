@@ -18,6 +18,8 @@ mod layering;
 mod lying;
 mod messages;
 mod must_reject;
+mod must_reject_payload;
+mod odd;
 mod parity;
 mod receiver;
 mod receiver_faults;

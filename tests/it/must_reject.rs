@@ -5,25 +5,25 @@ use crate::support::inflate::Ruzstd;
 use crate::support::paths::{apply_pushed, apply_whole};
 use crate::support::payload::{AbsolutePayload, ContextualPayload};
 use crate::support::raw::{RawPatch, RawTensor, bomb, push_varint, sign, store};
-use pulse_encoder::{EncodeOptions, Silent, Zstd, verify_file};
-use pulse_format::{Damage, Deflate, Dtype, Error, Header, Limits};
+use pulse_encoder::{EncodeOptions, ProfileChoice, Silent, Zstd, verify_file};
+use pulse_format::{Damage, Dtype, Error, Header, Limits};
 
 /// Segments of [`Case::pair`], in the table's order.
-const WEIGHTS: usize = 0;
-const FP8: usize = 2;
+pub(crate) const WEIGHTS: usize = 0;
+pub(crate) const FP8: usize = 2;
 const MASK: usize = 3;
-const COUNTS: usize = 4;
+pub(crate) const COUNTS: usize = 4;
 
 /// A sound patch to break.
-struct Case {
-    pair: Pair,
-    base: Cells,
-    sound: RawPatch,
+pub(crate) struct Case {
+    pub(crate) pair: Pair,
+    pub(crate) base: Cells,
+    pub(crate) sound: RawPatch,
 }
 
 impl Case {
     /// Segments: 2 of BF16 (one tensor cut in two, the second goes on into another tensor), 1 of FP8, 1 unchanged, 1 absolute.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let pair = Pair::new([
             TestTensor::weights("a.weight", &[1500], 8, 1),
             TestTensor::weights("b.weight", &[100], 8, 2),
@@ -31,7 +31,9 @@ impl Case {
             TestTensor::noise("mask", Dtype::U8, &[10], 0, 4),
             TestTensor::noise("counts", Dtype::U16, &[900], 9, 5),
         ]);
-        let patch = pair.encode(&EncodeOptions { segment_cells: 1024, ..EncodeOptions::default() });
+        let options =
+            EncodeOptions { profile: ProfileChoice::Contextual, segment_cells: 1024, ..EncodeOptions::default() };
+        let patch = pair.encode(&options);
         let header = Header::read(&patch, &Zstd::default(), &Limits::default()).unwrap();
         let sound = RawPatch::of(&patch, &header);
         let profiles: Vec<u8> = sound.segments.iter().map(|segment| segment.profile).collect();
@@ -42,19 +44,19 @@ impl Case {
     }
 
     /// The sound patch broken by `fault` must be rejected by `rule`.
-    fn breaks(&self, rule: Damage, fault: impl FnOnce(&mut RawPatch)) {
+    pub(crate) fn breaks(&self, rule: Damage, fault: impl FnOnce(&mut RawPatch)) {
         let mut broken = self.sound.clone();
         fault(&mut broken);
         self.rejects(rule, &broken.patch());
     }
 
     /// Segment `index` with another payload, its hash and length right.
-    fn breaks_payload(&self, rule: Damage, index: usize, payload: Vec<u8>) {
+    pub(crate) fn breaks_payload(&self, rule: Damage, index: usize, payload: Vec<u8>) {
         self.breaks(rule, |patch| patch.segments[index].payload = payload);
     }
 
     /// The fields of a contextual segment, broken by `fault`.
-    fn breaks_contextual(&self, rule: Damage, index: usize, fault: impl FnOnce(&mut ContextualPayload)) {
+    pub(crate) fn breaks_contextual(&self, rule: Damage, index: usize, fault: impl FnOnce(&mut ContextualPayload)) {
         let segment = &self.sound.segments[index];
         let classes = self.sound.models[segment.model.unwrap() as usize].len();
         let mut payload = ContextualPayload::read(&segment.payload, classes);
@@ -64,7 +66,7 @@ impl Case {
     }
 
     /// The absolute segment with 3 changes, broken by `fault`.
-    fn breaks_absolute(&self, rule: Damage, fault: impl FnOnce(&mut AbsolutePayload)) {
+    pub(crate) fn breaks_absolute(&self, rule: Damage, fault: impl FnOnce(&mut AbsolutePayload)) {
         // Gaps 5, 0 and 9: the last is token 8 with one raw bit, set.
         let mut payload = AbsolutePayload::stored(&[5, 0, 8], &[1, 2, 3], &[1]);
         fault(&mut payload);
@@ -75,7 +77,7 @@ impl Case {
     }
 
     /// By every reader.
-    fn rejects(&self, rule: Damage, patch: &[u8]) {
+    pub(crate) fn rejects(&self, rule: Damage, patch: &[u8]) {
         let damage = |result: Result<Cells, Error>| match result {
             Err(Error::Damaged { damage, .. }) => damage,
             other => panic!("rule {}: {:?}", rule.number(), other.map(|_| "accepted")),
@@ -129,9 +131,8 @@ fn rule_03_header_frame() {
     case.rejects(Damage::HeaderFrame, &sign(&raw, length, &payload));
     let cut = store(&raw);
     case.rejects(Damage::HeaderFrame, &sign(&cut[..cut.len() - 1], length, &payload));
-    // 256 times is allowed by this rule, one byte more is not.
     let bomb = bomb(100, 0, 100 << 17);
-    case.rejects(Damage::HeaderFrame, &sign(&bomb, bomb.len() as u64 * 256 + 1, &payload));
+    case.rejects(Damage::HeaderFrame, &sign(&bomb, (100 << 17) + 1, &payload));
 }
 
 /// "Exactly one zstd frame": libraries go on into the next frame by themselves, skip frames that say so, and take no bytes for
@@ -318,7 +319,7 @@ fn rule_12_cut() {
 #[test]
 fn rule_13_profile() {
     let case = Case::new();
-    case.breaks(Damage::Profile, |patch| patch.segments[COUNTS].profile = 3);
+    case.breaks(Damage::Profile, |patch| patch.segments[COUNTS].profile = 4);
     case.breaks(Damage::Profile, |patch| patch.segments[COUNTS].profile = 255);
     case.breaks(Damage::Profile, |patch| {
         let segment = &mut patch.segments[COUNTS];
@@ -326,6 +327,11 @@ fn rule_13_profile() {
     });
     case.breaks(Damage::Profile, |patch| patch.segments[WEIGHTS].model = Some(patch.models.len() as u64));
     case.breaks(Damage::Profile, |patch| patch.models.clear());
+    // Cells of 8 bytes have no differences.
+    case.breaks(Damage::Profile, |patch| {
+        patch.tensors[4].dtype = Dtype::U64 as u8;
+        patch.segments[COUNTS].profile = 3;
+    });
 }
 
 #[test]
@@ -343,158 +349,4 @@ fn rule_15_header_trailing() {
     let case = Case::new();
     case.breaks(Damage::HeaderTrailing, |patch| patch.trailing = vec![0]);
     case.breaks(Damage::HeaderTrailing, |patch| patch.trailing = vec![7; 100]);
-}
-
-#[test]
-fn rule_16_segment_hash() {
-    let case = Case::new();
-    let start = case.sound.patch().len() - case.sound.payload().len();
-    for byte in [start, start + 20, case.sound.patch().len() - 1] {
-        let mut patch = case.sound.patch();
-        patch[byte] ^= 0x80;
-        case.rejects(Damage::SegmentHash, &patch);
-    }
-}
-
-#[test]
-fn rule_17_class_counts() {
-    let case = Case::new();
-    for index in [WEIGHTS, FP8] {
-        case.breaks_contextual(Damage::ClassCounts, index, |payload| payload.counts[0] += 1);
-        case.breaks_contextual(Damage::ClassCounts, index, |payload| *payload.counts.last_mut().unwrap() = 1 << 40);
-        case.breaks(Damage::ClassCounts, |patch| patch.segments[index].changes += 1);
-    }
-}
-
-#[test]
-fn rule_18_entropy_stream() {
-    let case = Case::new();
-    case.breaks_contextual(Damage::EntropyStream, WEIGHTS, |payload| payload.words.push(0));
-    case.breaks_contextual(Damage::EntropyStream, WEIGHTS, |payload| _ = payload.words.pop());
-    for lane in 0..4 {
-        case.breaks_contextual(Damage::EntropyStream, WEIGHTS, |payload| payload.states[lane] ^= 1 << 20);
-        case.breaks_contextual(Damage::EntropyStream, FP8, |payload| payload.states[lane] = 0);
-    }
-}
-
-#[test]
-fn rule_19_raw_bits() {
-    let case = Case::new();
-    for index in [WEIGHTS, FP8] {
-        case.breaks_contextual(Damage::RawBits, index, |payload| payload.raw_bits.push(0));
-        case.breaks_contextual(Damage::RawBits, index, |payload| _ = payload.raw_bits.pop());
-    }
-    case.breaks_absolute(Damage::RawBits, |payload| payload.raw_bits.push(0));
-    case.breaks_absolute(Damage::RawBits, |payload| payload.raw_bits.clear());
-    case.breaks_absolute(Damage::RawBits, |payload| payload.raw_bits = vec![0b11]);
-    case.breaks_absolute(Damage::RawBits, |payload| payload.raw_bits = vec![0b1000_0001]);
-    // Token 20 is a gap of 64 to 79 with four raw bits: the next one is padding.
-    case.breaks_absolute(Damage::RawBits, |payload| {
-        payload.planes[0].1[2] = 20;
-        payload.raw_bits = vec![0b1_0000];
-    });
-}
-
-#[test]
-fn rule_20_out_of_range() {
-    let case = Case::new();
-    // 900 cells: positions 5, 6, and then one that does not exist. Token 44 is a gap of 4,096 and up, with 10 raw bits.
-    case.breaks_absolute(Damage::OutOfRange, |payload| {
-        payload.planes[0].1[2] = 44;
-        payload.raw_bits = vec![0, 0];
-    });
-    // Token 35 is a gap of 896 to 1,023 with 7 raw bits: position 903.
-    case.breaks_absolute(Damage::OutOfRange, |payload| {
-        payload.planes[0].1[2] = 35;
-        payload.raw_bits = vec![0];
-    });
-    // Ranks of a segment of 4,000 cells in one of 2,500.
-    let pair = Pair::new([TestTensor::weights("w", &[4000], 2, 6)]);
-    let patch = pair.encode(&EncodeOptions::default());
-    let header = Header::read(&patch, &Zstd::default(), &Limits::default()).unwrap();
-    let small = Pair::new([TestTensor::weights("w", &[2500], 2, 6)]);
-    let case = Case { base: small.base_cells(), sound: RawPatch::of(&patch, &header), pair: small };
-    case.breaks(Damage::OutOfRange, |patch| {
-        patch.tensors[0].shape = vec![2500];
-        patch.segments[0].cells = 2500;
-    });
-}
-
-#[test]
-fn rule_21_plane() {
-    let case = Case::new();
-    let packed = |content: &[u8]| (1, Zstd::default().deflate(content).unwrap());
-    // Any plane, but frames are rarely shorter than three bytes: what is broken must not be longer than the plane.
-    for plane in 0..3 {
-        case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane].0 = 2);
-        case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane] = (1, vec![0; 3]));
-        case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane] = (1, vec![]));
-    }
-    // Forty changes, so that frames fit: content too short, too long, cut, and with a byte behind it.
-    let frame = packed(&[1; 40]).1;
-    let longer = [frame.as_slice(), &[0]].concat();
-    for plane in [packed(&[1; 39]), packed(&[1; 41]), (1, frame[..frame.len() - 1].to_vec()), (1, longer)] {
-        let mut payload = AbsolutePayload::stored(&[1; 40], &[7; 40], &[]);
-        payload.planes[1] = plane;
-        case.breaks(Damage::Plane, |patch| {
-            let segment = &mut patch.segments[COUNTS];
-            (segment.changes, segment.payload) = (40, payload.write());
-        });
-    }
-}
-
-/// FORMAT.md counts a token of 84 or more under rule 21.
-#[test]
-fn rule_21_token() {
-    let case = Case::new();
-    case.breaks_absolute(Damage::Plane, |payload| payload.planes[0].1[0] = 84);
-    case.breaks_absolute(Damage::Plane, |payload| payload.planes[0].1[2] = 255);
-}
-
-#[test]
-fn rule_22_trailing() {
-    let case = Case::new();
-    for extra in [&[0][..], &[1; 1000]] {
-        let patch = [case.sound.patch().as_slice(), extra].concat();
-        // A reader of byte ranges never sees them; a reader of the whole patch does.
-        let pushed = apply_pushed(&patch, || 13, &case.base, &Zstd::default());
-        assert!(matches!(pushed, Err(Error::Damaged { damage: Damage::Trailing, .. })), "{pushed:?}");
-        let folder = tempfile::tempdir().unwrap();
-        let (base, _) = case.pair.write(folder.path());
-        let path = folder.path().join("patch");
-        std::fs::write(&path, patch).unwrap();
-        let error = verify_file(&path, &base, None, &Silent).unwrap_err();
-        assert!(error.to_string().ends_with("bytes follow the last segment (rule 22)"), "{error}");
-    }
-}
-
-#[test]
-fn rule_23_step() {
-    use pulse_format::contextual::{ContextualChanges, Tokens, encode};
-    use pulse_format::model::{ContextModel, Histogram};
-    let case = Case::new();
-    // A step of 0 is written as 65,535. In a cell of one byte 254 is the last number, of step -128; step 128 would be 255.
-    for (index, cells, step) in
-        [(WEIGHTS, 1024, 0), (FP8, 600, 128), (FP8, 600, 200), (FP8, 600, -129), (FP8, 600, i16::MIN)]
-    {
-        let mut changes = ContextualChanges::default();
-        changes.classes[3].push(1, 1);
-        changes.classes[3].push(2, step);
-        let mut histogram = Histogram::default();
-        let tokens = Tokens::new(&changes, &Zstd::default());
-        histogram.count(&tokens);
-        let model = ContextModel::from_histogram(&histogram);
-        let mut payload = Vec::new();
-        encode(&tokens, &model, &mut payload).unwrap();
-        let entry = model.classes[3].as_ref().unwrap();
-        let alphabets =
-            [&entry.gaps, &entry.steps].map(|alphabet| alphabet.get().iter().map(|f| u64::from(*f)).collect());
-        case.breaks(Damage::Step, |patch| {
-            patch.models.push(vec![(3, 4096, alphabets)]);
-            let model = Some(patch.models.len() as u64 - 1);
-            let segment = &mut patch.segments[index];
-            assert_eq!(segment.cells, cells);
-            (segment.model, segment.changes, segment.payload) = (model, 2, payload);
-        });
-    }
 }

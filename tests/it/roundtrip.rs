@@ -247,8 +247,18 @@ fn shards_need_not_be_the_same_on_both_sides() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (base_file, target_file) = pair.write(folder.path());
-    write_sharded(&path("base"), &pair, false, &[&["scale", "layers.0.w"], &["mask", "layers.1.norm", "counts"]]);
-    write_sharded(&path("target"), &pair, true, &[&["counts"], &["layers.0.w", "layers.1.norm"], &["mask", "scale"]]);
+    write_sharded(
+        &path("base"),
+        &pair,
+        false,
+        &[&["scale", "layers.0.w"], &["mask", "layers.1.norm", "ids", "counts"]],
+    );
+    write_sharded(
+        &path("target"),
+        &pair,
+        true,
+        &[&["counts"], &["layers.0.w", "ids", "layers.1.norm"], &["mask", "scale"]],
+    );
     std::fs::write(path("base").join("config.json"), "{}").unwrap();
     std::fs::write(path("base").join("tokenizer.model"), [0, 1, 255]).unwrap();
     for (number, (base, target)) in
@@ -262,7 +272,12 @@ fn shards_need_not_be_the_same_on_both_sides() {
         verify_file(&patch, base, Some(target), &Silent).unwrap();
     }
     // The result is laid out as the base: its shards, its index, its other files.
-    write_sharded(&path("expected"), &pair, true, &[&["scale", "layers.0.w"], &["mask", "layers.1.norm", "counts"]]);
+    write_sharded(
+        &path("expected"),
+        &pair,
+        true,
+        &[&["scale", "layers.0.w"], &["mask", "layers.1.norm", "ids", "counts"]],
+    );
     std::fs::write(path("expected").join("config.json"), "{}").unwrap();
     std::fs::write(path("expected").join("tokenizer.model"), [0, 1, 255]).unwrap();
     apply_file(&path("0.pulse"), &path("base"), &path("rebuilt"), &Silent).unwrap();

@@ -5,6 +5,7 @@
 use crate::support::cells::{Cells, Pair, Random, TestTensor};
 use crate::support::check::in_memory_paths;
 use crate::support::listing;
+use crate::support::payload::ContextualPayload;
 use pulse_encoder::{EncodeOptions, ProfileChoice, Silent, Zstd, apply_file, verify_file};
 use pulse_format::{Dtype, Header, Limits, Profile, Step};
 use std::collections::BTreeSet;
@@ -24,6 +25,8 @@ const VERSION_1: &[Vector] = &[
     Vector { name: "contextual", make: contextual, profiles: &["contextual"] },
     Vector { name: "absolute", make: absolute, profiles: &["absolute"] },
     Vector { name: "mixed", make: mixed, profiles: &["absolute", "contextual", "unchanged"] },
+    Vector { name: "relative", make: relative, profiles: &["relative"] },
+    Vector { name: "repeated", make: repeated, profiles: &["contextual"] },
     Vector { name: "dtypes", make: dtypes, profiles: &["absolute", "contextual"] },
     Vector { name: "floats", make: floats, profiles: &["contextual"] },
     Vector { name: "folded", make: folded, profiles: &["contextual"] },
@@ -39,6 +42,27 @@ fn contextual() -> (Pair, EncodeOptions) {
 fn absolute() -> (Pair, EncodeOptions) {
     let tensors = [TestTensor::weights("w", &[50, 40], 3, 2), TestTensor::noise("n", Dtype::U16, &[300], 30, 3)];
     (Pair::new(tensors), EncodeOptions { profile: ProfileChoice::Absolute, ..EncodeOptions::default() })
+}
+
+/// Differences that carry from byte to byte and wrap around, with gaps that need raw bits.
+fn relative() -> (Pair, EncodeOptions) {
+    let mut tensor = TestTensor::noise("w", Dtype::Bf16, &[2000], 0, 9);
+    for cell in tensor.target.as_chunks_mut().0.iter_mut().skip(3).step_by(20) {
+        *cell = u16::from_le_bytes(*cell).wrapping_add(0x0180).to_le_bytes();
+    }
+    (Pair::new([tensor]), EncodeOptions::default())
+}
+
+/// Zeros become ones wherever they are: raw bits that repeat.
+fn repeated() -> (Pair, EncodeOptions) {
+    let mut random = Random::new(10);
+    let mut tensor = TestTensor::weights("w", &[2000], 0, 10);
+    for (before, after) in tensor.base.as_chunks_mut::<2>().0.iter_mut().zip(tensor.target.as_chunks_mut().0) {
+        if random.below(10) == 0 {
+            (*before, *after) = ([0, 0], [0x80, 0x3f]);
+        }
+    }
+    (Pair::new([tensor]), EncodeOptions::default())
 }
 
 fn mixed() -> (Pair, EncodeOptions) {
@@ -166,6 +190,15 @@ fn the_vectors_cover_the_format() {
             absolute.into_iter().any(|segment| patch[segment.offset.get() as usize] == method)
         });
     }
+    some("raw bits in a frame", &|header, patch| {
+        let contextual = |segment: &&pulse_format::Segment| matches!(segment.profile, Profile::Contextual { .. });
+        header.segments.iter().filter(contextual).any(|segment| {
+            let Profile::Contextual { model } = segment.profile else { return false };
+            let range = segment.byte_range();
+            let classes = header.models[model].classes.iter().flatten().count();
+            ContextualPayload::read(&patch[range.start as usize..range.end as usize], classes).raw_method == 1
+        })
+    });
     for dtype in Dtype::ALL {
         some(dtype.name(), &|header, _| header.tensors.iter().any(|tensor| tensor.dtype == *dtype));
     }

@@ -46,19 +46,13 @@ impl Header {
     /// Places and offsets in the tables are worked out from lengths and cell counts and set in `self`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] with the rule that a reader would find broken; [`Error::Misuse`] if the codec fails or the header is too long.
+    /// Those of [`Header::check`] with the default limits; [`Error::Misuse`] if the codec fails.
     pub fn write(&mut self, codec: &impl Deflate) -> Result<Vec<u8>, Error> {
         let raw = self.to_raw();
         let packed = codec.deflate(&raw).ok_or(Error::Misuse { what: "the header cannot be compressed" })?;
         let bytes = Preamble::write(&raw, &packed)?;
-        let limits = Limits {
-            header_bytes: u64::MAX,
-            tensors: u64::MAX,
-            models: u64::MAX,
-            segments: u64::MAX,
-            segment_bytes: u64::MAX,
-        };
-        let mut read = Self::from_raw(&raw, &limits)?;
+        Preamble::read(&bytes, &Limits::default())?;
+        let mut read = Self::from_raw(&raw, &Limits::default())?;
         read.place_payload(bytes.len() as u64);
         // What was written is what will be read; only derived fields may differ.
         *self = read;
@@ -77,6 +71,16 @@ impl Header {
         let mut header = Self::from_raw(&raw, limits)?;
         header.place_payload(PREAMBLE_BYTES as u64 + u64::from(preamble.packed_bytes));
         Ok(header)
+    }
+
+    /// Whether a reader with `limits` would take this header: every rule and every limit, by the code that reads.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] with the rule that is broken, [`Error::Limit`].
+    pub fn check(&self, limits: &Limits) -> Result<(), Error> {
+        let raw = self.to_raw();
+        Limits::check("header size", raw.len() as u64, limits.header_bytes)?;
+        Self::from_raw(&raw, limits).map(drop)
     }
 
     fn to_raw(&self) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use crate::bytes::Cursor;
 use crate::codec::Inflate;
 use crate::error::{Damage, Error, Place};
-use crate::layout::{HASH_BYTES, MAGIC, MAX_HEADER_RATIO, PREAMBLE_BYTES, PREAMBLE_HASHED_BYTES, VERSION};
+use crate::layout::{HASH_BYTES, MAGIC, PREAMBLE_BYTES, PREAMBLE_HASHED_BYTES, VERSION};
 use crate::limits::Limits;
 use alloc::vec::Vec;
 
@@ -61,9 +61,6 @@ impl Preamble {
         let hash = cursor.array()?;
         Limits::check("packed header size", packed_bytes.into(), limits.header_bytes)?;
         Limits::check("header size", raw_bytes.into(), limits.header_bytes)?;
-        if u64::from(raw_bytes) > u64::from(packed_bytes) * MAX_HEADER_RATIO as u64 {
-            return Err(cursor.damaged(Damage::HeaderFrame));
-        }
         Ok(Self { packed_bytes, raw_bytes, hash })
     }
 

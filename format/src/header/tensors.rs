@@ -2,7 +2,7 @@
 
 use crate::bytes::{Cursor, push_varint};
 use crate::dtype::Dtype;
-use crate::error::{Damage, Error};
+use crate::error::{Damage, Error, Place};
 use crate::layout::{MAX_NAME_BYTES, MAX_RANK};
 use crate::limits::Limits;
 use crate::units::CellCount;
@@ -34,6 +34,19 @@ impl Tensor {
         Some(CellCount(cells))
     }
 
+    /// Whether a patch can hold it, by the code that reads one.
+    ///
+    /// # Errors
+    /// [`Damage::Text`] if its name is too long, [`Damage::Number`] if it has too many dimensions, [`Damage::Shape`].
+    pub fn check(&self) -> Result<(), Damage> {
+        let mut entry = Vec::new();
+        write_one(self, &[], &mut entry);
+        match read_one(&mut Cursor::new(&entry, Place::Header), &[]) {
+            Err(Error::Damaged { damage, .. }) => Err(damage),
+            _ => self.cells().map(drop).ok_or(Damage::Shape),
+        }
+    }
+
     /// Table order.
     pub fn order(&self) -> (Dtype, &[u8]) {
         (self.dtype, self.name.as_bytes())
@@ -44,17 +57,21 @@ pub(super) fn write(tensors: &[Tensor], out: &mut Vec<u8>) {
     push_varint(out, tensors.len() as u64);
     let mut previous: &[u8] = &[];
     for tensor in tensors {
-        let name = tensor.name.as_bytes();
-        let shared = previous.iter().zip(name).take_while(|(a, b)| a == b).count();
-        let suffix = name.get(shared..).unwrap_or_default();
-        out.push(tensor.dtype as u8);
-        push_varint(out, shared as u64);
-        push_varint(out, suffix.len() as u64);
-        out.extend_from_slice(suffix);
-        push_varint(out, tensor.shape.len() as u64);
-        tensor.shape.iter().for_each(|dimension| push_varint(out, *dimension));
-        previous = name;
+        write_one(tensor, previous, out);
+        previous = tensor.name.as_bytes();
     }
+}
+
+fn write_one(tensor: &Tensor, previous: &[u8], out: &mut Vec<u8>) {
+    let name = tensor.name.as_bytes();
+    let shared = previous.iter().zip(name).take_while(|(a, b)| a == b).count();
+    let suffix = name.get(shared..).unwrap_or_default();
+    out.push(tensor.dtype as u8);
+    push_varint(out, shared as u64);
+    push_varint(out, suffix.len() as u64);
+    out.extend_from_slice(suffix);
+    push_varint(out, tensor.shape.len() as u64);
+    tensor.shape.iter().for_each(|dimension| push_varint(out, *dimension));
 }
 
 pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Vec<Tensor>, Error> {

@@ -81,6 +81,15 @@ impl TestTensor {
         Self::new(name, Dtype::Bf16, shape, base, target)
     }
 
+    /// BF16 weights, half of which double: what a relative segment codes.
+    pub(crate) fn doubled(name: &str, shape: &[u64], seed: u64) -> Self {
+        let mut tensor = Self::weights(name, shape, 0, seed);
+        for cell in tensor.target.as_chunks_mut().0.iter_mut().step_by(2) {
+            *cell = (u16::from_le_bytes(*cell) + (1 << 7)).to_le_bytes();
+        }
+        tensor
+    }
+
     /// How many cells differ.
     pub(crate) fn changes(&self) -> u64 {
         let width = self.dtype.cell_bytes();
@@ -100,13 +109,14 @@ impl Pair {
         Self { tensors: tensors.into() }
     }
 
-    /// A few kilobytes that use all three profiles, small segments and every kind of piece.
+    /// A few kilobytes that use every profile but `relative`, small segments and every kind of piece.
     pub(crate) fn mixed() -> Self {
         Self::new([
             TestTensor::weights("layers.0.w", &[30, 70], 12, 1),
             TestTensor::weights("layers.1.norm", &[65], 4, 2),
             TestTensor::noise("scale", Dtype::F8E4m3, &[130], 9, 3),
             TestTensor::noise("counts", Dtype::U16, &[1300], 11, 4),
+            TestTensor::noise("ids", Dtype::I64, &[90], 6, 6),
             TestTensor::noise("mask", Dtype::U8, &[33], 0, 5),
         ])
     }

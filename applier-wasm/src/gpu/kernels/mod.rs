@@ -17,8 +17,7 @@ mod survey;
 pub(crate) mod twin;
 
 use super::half;
-use pulse_format::Salt;
-use pulse_format::layout::{BLOCK_CELLS, CLASSES};
+use pulse_format::layout::{BLOCK_CELLS, CLASSES, KEY_STEP_A, KEY_STEP_B};
 
 /// How cells are stored, as far as kernels care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -174,8 +173,8 @@ fn constants(own: &[(&str, u32)]) -> String {
         ("BLOCK_CELLS", BLOCK_CELLS as u32),
         ("CLASSES", CLASSES as u32),
         ("CHANGES_PER_WORKGROUP", CHANGES_PER_WORKGROUP),
-        ("INDEX_A", Salt::INDEX_A),
-        ("INDEX_B", Salt::INDEX_B),
+        ("INDEX_A", KEY_STEP_A),
+        ("INDEX_B", KEY_STEP_B),
         ("STEP_MASK", entry::STEP_MASK),
         ("PLACE_SHIFT", entry::PLACE_SHIFT),
         ("PLACE_MASK", entry::PLACE_MASK),
