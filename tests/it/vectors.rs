@@ -93,7 +93,7 @@ fn floats() -> (Pair, EncodeOptions) {
         wide(Dtype::F8E4m3, &[0, 0x80, 1, 0x87, 0x08, 0x38, 0xb9, 0x7e, 0x7f, 0xff]),
         wide(Dtype::F8E5m2, &[0, 0x80, 1, 0x83, 0x04, 0x3c, 0xbd, 0x7b, 0x7c, 0xfc, 0x7d, 0xff]),
     ];
-    (Pair::new(tensors), EncodeOptions::default())
+    (Pair::new(tensors), EncodeOptions { profile: ProfileChoice::Contextual, ..EncodeOptions::default() })
 }
 
 /// Three steps as one patch: cells that moved more than once.
