@@ -104,6 +104,12 @@ impl Route {
             command.env("WINEPREFIX", workspace::target_dir().join("wine")).env("WINEDEBUG", "-all");
             command
         };
+        // Debian's wine 8 lacks bcryptprimitives.dll, which Rust's standard library asks for.
+        if !succeeds(there().arg("--version")) {
+            let message = format!("{emulator} does not start what was built");
+            ensure!(!self.must_run, "{message}");
+            return Ok(format!("compiled only, {message}"));
+        }
         let here = || program(&pulse_here.to_string_lossy());
         let mut patches = 0;
         for chain in ChainName::ALL {
