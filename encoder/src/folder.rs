@@ -2,11 +2,12 @@
 
 use crate::error::Error;
 use crate::looks::looks_like;
+use crate::stale::is_stale;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// The index that a folder of several shards has.
-const INDEX_NAME: &str = "model.safetensors.index.json";
+pub(crate) const INDEX_NAME: &str = "model.safetensors.index.json";
 /// The whole checkpoint in one file.
 const WHOLE_NAME: &str = "model.safetensors";
 /// So many missing parts are named.
@@ -118,54 +119,21 @@ fn names(folder: &Path) -> Result<BTreeSet<String>, Error> {
 }
 
 fn nothing_found(names: &BTreeSet<String>) -> String {
-    let other = names.iter().find(|name| is_other_format(name) || is_pickle(name));
+    let other = names.iter().find(|name| is_stale(name, true));
     let other = other.map(|name| format!("; it holds {name}: save that as safetensors")).unwrap_or_default();
     format!("no .safetensors file in this folder{other}")
 }
 
-/// Endings of files that hold weights in other formats.
-const OTHER_FORMATS: [&str; 16] = [
-    ".gguf",
-    ".ggml",
-    ".onnx",
-    ".onnx_data",
-    ".onnx.data",
-    ".h5",
-    ".msgpack",
-    ".ckpt",
-    ".pt",
-    ".pth",
-    ".ot",
-    ".tflite",
-    ".npz",
-    ".nemo",
-    ".keras",
-    ".mlmodel",
-];
-
-/// Whether a file of this name holds weights in another format than safetensors, or is an index of such.
-pub(crate) fn is_other_format(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    OTHER_FORMATS.iter().any(|ending| name.ends_with(ending) || name.ends_with(&format!("{ending}.index.json")))
-}
-
-/// Whether a file of this name holds a model's weights under the ending `.bin`, which other files have too, or is an index of such.
-pub(crate) fn is_pickle(name: &str) -> bool {
-    let beginnings = ["pytorch_model", "diffusion_pytorch_model", "model", "openvino_model", "ggml"];
-    let is_binary = name.ends_with(".bin") || name.ends_with(".bin.index.json");
-    is_binary && beginnings.iter().any(|beginning| name.starts_with(beginning))
-}
-
 /// `model-00001-of-00002.safetensors`, taken apart.
-struct Part {
-    stem: String,
+pub(crate) struct Part {
+    pub(crate) stem: String,
     digits: usize,
     number: u64,
     count: u64,
 }
 
 impl Part {
-    fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_suffix(".safetensors")?;
         let (rest, count) = name.rsplit_once("-of-")?;
         let (stem, number) = rest.rsplit_once('-')?;
@@ -182,14 +150,4 @@ impl Part {
     fn beside(&self, path: &Path, number: u64) -> PathBuf {
         if number == self.number { path.to_path_buf() } else { path.with_file_name(self.name(number)) }
     }
-}
-
-/// Whether a `.safetensors` file of this name, which is not part of the checkpoint, holds the checkpoint's weights once more: a variant,
-/// a part of another sharding, or the whole under the name of another reader.
-pub(crate) fn is_copy(name: &str) -> bool {
-    let variant =
-        name.starts_with("model.") && (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"));
-    name.starts_with("consolidated")
-        || variant && name != INDEX_NAME
-        || Part::of(Path::new(name)).is_some_and(|part| part.stem == "model")
 }

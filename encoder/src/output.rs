@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::inputs::Inputs;
 use crate::printable::shown;
-use crate::temporary::{Temporary, builder};
+use crate::temporary::{Temporary, temporary_folder};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{IsTerminal, Seek, Write};
@@ -49,6 +49,9 @@ impl OutputFile {
             return Self::stream(Path::new("standard output"), None);
         }
         inputs.refuse(path)?;
+        if path.to_string_lossy().ends_with(std::path::is_separator) {
+            return Err(Error::Usage(format!("{} names a folder, but the result is a file; name a file", shown(path))));
+        }
         let replaced = std::fs::metadata(path).ok();
         if let Some(metadata) = replaced.as_ref().filter(|metadata| !metadata.is_file()) {
             if metadata.is_dir() {
@@ -149,10 +152,7 @@ impl OutputFolder {
     /// Makes the files durable, puts them into a folder, lets `fill` add to it, and gives it its name.
     pub(crate) fn finish(self, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
         let parent = parent(&self.path);
-        let mut builder = builder();
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(self.mode));
-        let folder = builder.tempdir_in(&parent).map_err(Error::io("cannot create a folder in", &parent))?;
+        let folder = temporary_folder(&parent, self.mode).map_err(Error::io("cannot create a folder in", &parent))?;
         for (name, temporary) in self.files {
             sync(temporary.file()).map_err(Error::io("cannot write", &name))?;
             let path = folder.path().join(&name);

@@ -6,6 +6,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+/// What the owner of a folder needs to fill it.
+#[cfg(unix)]
+const OWNER: u32 = 0o700;
+
 /// Removed when dropped, unless it got its name.
 #[derive(Debug)]
 pub(crate) struct Temporary {
@@ -62,10 +66,32 @@ impl Temporary {
 }
 
 /// How temporary names are made.
-pub(crate) fn builder() -> tempfile::Builder<'static, 'static> {
+fn builder() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".pulse-").suffix(".tmp");
     builder
+}
+
+/// A temporary folder in `parent`, with `mode` as umask cuts it. Its owner may always write to it.
+pub(crate) fn temporary_folder(parent: &Path, mode: u32) -> io::Result<tempfile::TempDir> {
+    #[cfg(unix)]
+    return builder().permissions(std::os::unix::fs::PermissionsExt::from_mode(mode | OWNER)).tempdir_in(parent);
+    #[cfg(not(unix))]
+    {
+        let _ = mode;
+        builder().tempdir_in(parent)
+    }
+}
+
+/// Creates a folder that is not there, with `mode` as umask cuts it. Its owner may always write to it.
+pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), mode | OWNER).create(path);
+    #[cfg(not(unix))]
+    {
+        let _ = mode;
+        std::fs::create_dir(path)
+    }
 }
 
 /// Creates a file that is not there, with `mode` as umask cuts it.

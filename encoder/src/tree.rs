@@ -2,10 +2,10 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::error::Error;
-use crate::folder::{is_copy, is_other_format, is_pickle};
 use crate::output::{mode_of, sync, sync_folder};
 use crate::progress::Progress;
-use crate::temporary::create_new;
+use crate::stale::is_stale;
+use crate::temporary::{create_folder, create_new};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub struct OtherFiles {
     pub copied: Vec<PathBuf>,
     /// Copied as they are though they hold weights: safetensors files outside the checkpoint, of which the patch says nothing.
     pub unpatched: Vec<PathBuf>,
-    /// Left out, for they hold the base's weights once more, in another format or sharding, and would now be stale.
+    /// Left out, for they hold the base's weights once more, in another format, sharding or precision, and would now be stale.
     pub stale: Vec<PathBuf>,
     /// Left out for another reason, which is given.
     pub left_out: Vec<(PathBuf, &'static str)>,
@@ -25,6 +25,15 @@ pub struct OtherFiles {
 
 /// Folders that say where the base came from, which the result did not.
 const ORIGIN: [&str; 2] = [".git", ".cache"];
+
+/// The safetensors files of a folder, and of those below, that are not part of the checkpoint in it: a patch says nothing of them.
+/// Paths from the folder, in order.
+///
+/// # Errors
+/// Those of [`Checkpoint::open`], and of listing.
+pub fn weights_outside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    Ok(OtherFiles::of(&Checkpoint::open(folder)?)?.unpatched)
+}
 
 impl OtherFiles {
     /// Lists what there is, and decides.
@@ -69,9 +78,9 @@ impl OtherFiles {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // In a folder below there may be other models, whose weights are theirs alone.
-        let on_top = path.components().count() == 1;
+        let beside = path.components().count() == 1;
         let is_index = base.index() == Some(&full);
-        let list = if !is_index && (is_other_format(&name) || on_top && (is_copy(&name) || is_pickle(&name))) {
+        let list = if !is_index && is_stale(&name, beside) {
             &mut self.stale
         } else if name.ends_with(".safetensors") {
             &mut self.unpatched
@@ -85,10 +94,8 @@ impl OtherFiles {
     pub(crate) fn copy(&self, base: &Path, folder: &Path, progress: &dyn Progress) -> Result<(), Error> {
         for relative in &self.folders {
             let path = folder.join(relative);
-            let mut builder = std::fs::DirBuilder::new();
-            #[cfg(unix)]
-            std::os::unix::fs::DirBuilderExt::mode(&mut builder, mode_of(&base.join(relative))? | 0o700);
-            builder.create(&path).map_err(Error::io("cannot create", &path))?;
+            let mode = mode_of(&base.join(relative))?;
+            create_folder(&path, mode).map_err(Error::io("cannot create", &path))?;
         }
         for relative in self.copied.iter().chain(&self.unpatched) {
             if progress.is_cancelled() {

@@ -2,9 +2,7 @@
 #![cfg(unix)]
 
 use crate::support::binary::{Run, example, fails, has_unnamed_file, json, pulse, read, run};
-use crate::support::cells::{Pair, TestTensor};
 use crate::support::listing;
-use pulse_format::Dtype;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -80,13 +78,21 @@ fn a_full_output_is_a_failure_with_a_word() {
     assert_eq!(command(at, &["inspect"]).stderr(full()).status().unwrap().code(), Some(1), "the parser's own words");
 }
 
-/// Enough work for a while: a base and a target of zeros, but for some cells.
-fn large(folder: &Path) {
-    let cells = 24 << 22;
-    let base = vec![0x3c; 2 * cells];
-    let mut target = base.clone();
-    target.iter_mut().step_by(4099).for_each(|byte| *byte ^= 1);
-    Pair::new([TestTensor::new("w", Dtype::Bf16, &[cells as u64], base, target)]).write(folder);
+/// Enough work for a while: a base and a target of zeros but for one cell, mostly holes. Returns their length.
+fn large(folder: &Path) -> u64 {
+    let bytes = 48u64 << 22;
+    let header = format!(r#"{{"w":{{"dtype":"BF16","shape":[{}],"data_offsets":[0,{bytes}]}}}}"#, bytes / 2);
+    let start = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+    let length = start.len() as u64 + bytes;
+    for (name, cell) in [("base.safetensors", 0), ("target.safetensors", 1)] {
+        std::fs::write(folder.join(name), [&start[..], &[cell]].concat()).unwrap();
+        set_length(&folder.join(name), length);
+    }
+    length
+}
+
+fn set_length(file: &Path, length: u64) {
+    File::options().write(true).open(file).unwrap().set_len(length).unwrap();
 }
 
 /// Waits until the work has begun, then cuts a file that it reads.
@@ -94,7 +100,7 @@ fn cut_meanwhile(mut child: Child, folder: &Path, before: &[String], file: &str)
     while listing(folder) == before && !has_unnamed_file(child.id()) && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    File::options().write(true).open(folder.join(file)).unwrap().set_len(1 << 20).unwrap();
+    set_length(&folder.join(file), 1 << 20);
     child.wait_with_output().unwrap().into()
 }
 
@@ -102,7 +108,7 @@ fn cut_meanwhile(mut child: Child, folder: &Path, before: &[String], file: &str)
 fn a_file_that_shrinks_ends_the_work_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    large(at);
+    let length = large(at);
     let encode = ["encode", "base.safetensors", "target.safetensors", "-o", "patch"];
     assert_eq!(run(at, &encode).code, Some(0));
     let shim = shim(at);
@@ -117,7 +123,9 @@ fn a_file_that_shrinks_ends_the_work_cleanly() {
         (&apply_json, "base.safetensors", "tmpfile"),
         (&encode, "target.safetensors", "tmpfile"),
     ] {
-        large(at);
+        for name in ["base.safetensors", "target.safetensors"] {
+            set_length(&at.join(name), length);
+        }
         let mut command = command(at, arguments);
         command.env("LD_PRELOAD", &shim).env("ODD", odd).stdout(Stdio::piped()).stderr(Stdio::piped());
         let run = cut_meanwhile(command.spawn().unwrap(), at, &before, file);
@@ -229,4 +237,27 @@ fn files_without_a_length_are_read() {
     let folder = tempfile::tempdir().unwrap();
     fails(folder.path(), &["inspect", "/proc/version"], 3, "this is not a Pulse patch", "damaged");
     fails(folder.path(), &["diff", "/proc/version", "/proc/version"], 1, "not a safetensors file", "checkpoint");
+}
+
+/// Ctrl-C ends a run that waits for a pipe, where no work asks whether to stop.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_waits_can_be_interrupted() {
+    let (folder, _) = example();
+    let mut waiting = command(folder.path(), &["apply", "-", "base.safetensors", "-o", "new"]);
+    let mut child = waiting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let has_handler = |process: u32| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0
+    };
+    while !has_handler(child.id()) {
+        assert!(child.try_wait().unwrap().is_none(), "it did not wait");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let _input = child.stdin.take();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let run: Run = child.wait_with_output().unwrap().into();
+    assert_eq!((run.code, run.stderr.as_str()), (Some(130), "pulse: interrupted; nothing was written\n"));
+    assert!(!folder.path().join("new").exists());
 }

@@ -26,7 +26,7 @@ fn tree(folder: &Path) -> Vec<String> {
 }
 
 /// What a checkpoint's folder may hold, of every kind.
-const GO_ALONG: [&str; 9] = [
+const GO_ALONG: [&str; 10] = [
     "1_Pooling/config.json",
     "2_Dense/pytorch_model.bin",
     "config.json",
@@ -35,6 +35,7 @@ const GO_ALONG: [&str; 9] = [
     "nested/deeper/vocab.txt",
     "tokenizer.model",
     "training_args.bin",
+    "voices/af.pt",
     ".gitattributes",
 ];
 const UNPATCHED: [&str; 2] = ["2_Dense/model.safetensors", "mtp.safetensors"];
@@ -254,7 +255,11 @@ fn shards_beside_an_index_are_judged_by_it() {
     }
     index(&at.join("base"), &[("a", FIRST), ("b", SECOND)]);
     shards(&at.join("base"), &[("mtp.safetensors", "m"), ("model-00001-of-00007.safetensors", "a")]);
-    succeed(at, &["encode", "base", "target.safetensors", "-o", "patch"]);
+    let text = succeed(at, &["encode", "target.safetensors", "base", "-o", "back"]);
+    assert!(text.contains("not in the patch, for they are not part of the checkpoint: mtp.safetensors\n"), "{text}");
+    let text = succeed(at, &["encode", "target.safetensors", "base", "-o", "back", "--json"]);
+    assert_eq!(json(&text)["outside"], serde_json::json!(["mtp.safetensors"]));
+    assert!(!succeed(at, &["encode", "base", "target.safetensors", "-o", "patch"]).contains("not in the patch"));
     let text = succeed(at, &["apply", "patch", "base", "-o", "new"]);
     assert!(text.contains("that the patch does not: mtp.safetensors\n"), "{text}");
     assert!(text.contains("left out, stale copies of the weights: model-00001-of-00007.safetensors\n"), "{text}");

@@ -18,6 +18,17 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
+/// A node of our own for a device of the system, so that a fault of ours cannot replace the system's; where none may be made, none may be
+/// replaced either.
+fn device(folder: &Path, name: &str, minor: u32) -> String {
+    let node = folder.join(name);
+    let made =
+        Command::new("mknod").args(["-m", "666", name, "c", "1", &minor.to_string()]).current_dir(folder).output();
+    let usable =
+        made.is_ok_and(|made| made.status.success()) && std::fs::File::options().write(true).open(node).is_ok();
+    if usable { name.into() } else { format!("/dev/{name}") }
+}
+
 fn encode_to(output: &str) -> [&str; 5] {
     ["encode", "base.safetensors", "target.safetensors", "-o", output]
 }
@@ -97,11 +108,14 @@ fn what_is_no_file_is_not_replaced() {
     assert!(std::fs::symlink_metadata(at.join("pipe")).unwrap().file_type().is_fifo());
     let found = shell(at, "\"$0\" encode base.safetensors target.safetensors -o >(cat > substituted); sleep 0.2");
     assert_eq!((found.code, found.stderr.as_str()), (Some(0), ""));
-    for arguments in [&encode_to("/dev/null")[..], &["apply", "patch", "base.safetensors", "-o", "/dev/null"]] {
+    let null = device(at, "null", 3);
+    for arguments in [&encode_to(&null)[..], &["apply", "patch", "base.safetensors", "-o", &null]] {
         succeed(at, arguments);
-        assert!(std::fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device());
+        assert!(std::fs::symlink_metadata(at.join(&null)).unwrap().file_type().is_char_device());
     }
-    fails(at, &encode_to("/dev/full"), 1, "cannot write /dev/full: No space left", "io");
+    let full = device(at, "full", 7);
+    fails(at, &encode_to(&full), 1, &format!("cannot write {full}: No space left"), "io");
+    fails(at, &encode_to("new/"), 2, "new/ names a folder, but the result is a file; name a file", "usage");
     let _socket = std::os::unix::net::UnixListener::bind(at.join("socket")).unwrap();
     fails(at, &encode_to("socket"), 2, "socket is a socket or a block device; name a file", "usage");
 }

@@ -1,9 +1,9 @@
 //! `pulse encode`.
 
-use super::report::{Report, timed};
+use super::report::{Report, timed, with_outside};
 use super::terminal::Terminal;
 use clap::{Args, ValueEnum};
-use pulse_encoder::{Cast, EncodeOptions, Error, ProfileChoice, encode_file};
+use pulse_encoder::{Cast, EncodeOptions, Error, ProfileChoice, encode_file, weights_outside};
 use pulse_format::Step;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -75,5 +75,6 @@ pub(crate) fn run(args: &EncodeArgs, terminal: &Terminal) -> Result<Report, Erro
         ..EncodeOptions::default()
     };
     let header = encode_file(&args.base, &args.target, &args.output, &options, terminal)?;
-    Ok(timed(&header, "encoded", started.elapsed()))
+    let report = timed(&header, "encoded", started.elapsed());
+    Ok(if args.target.is_dir() { with_outside(report, &weights_outside(&args.target)?) } else { report })
 }

@@ -134,30 +134,46 @@ pub(crate) fn timed(header: &Header, verb: &str, elapsed: Duration) -> Report {
 
 /// Adds what became of a folder's other files to both forms.
 pub(crate) fn with_others(mut report: Report, others: &OtherFiles) -> Report {
-    const SHOWN: usize = 8;
     let name = |path: &PathBuf| printable(&path.to_string_lossy()).into_owned();
-    let mut line = |title: &str, names: Vec<String>| {
-        let more = names.len().saturating_sub(SHOWN);
-        if !names.is_empty() {
-            let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let _ = writeln!(report.text, "{title}: {shown}{more}");
-        }
-    };
-    line("copied", others.copied.iter().map(name).collect());
-    line(
-        "copied as they are, though they hold weights that the patch does not",
-        others.unpatched.iter().map(name).collect(),
-    );
-    line("left out, stale copies of the weights", others.stale.iter().map(name).collect());
-    line("left out", others.left_out.iter().map(|(path, why)| format!("{} ({why})", name(path))).collect());
-    let list = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into()).collect::<Vec<Value>>();
+    let lists = [
+        ("copied", others.copied.iter().map(name).collect::<Vec<_>>()),
+        (UNPATCHED, others.unpatched.iter().map(name).collect()),
+        ("left out, stale copies of the weights", others.stale.iter().map(name).collect()),
+        ("left out", others.left_out.iter().map(|(path, why)| format!("{} ({why})", name(path))).collect()),
+    ];
+    lists.iter().for_each(|(title, names)| add_names(&mut report.text, title, names));
     let left_out = others.left_out.iter().map(|(path, why)| json!({ "path": path.to_string_lossy(), "reason": why }));
-    report.json["copied"] = list(&others.copied).into();
-    report.json["unpatched"] = list(&others.unpatched).into();
-    report.json["stale"] = list(&others.stale).into();
+    report.json["copied"] = paths_json(&others.copied);
+    report.json["unpatched"] = paths_json(&others.unpatched);
+    report.json["stale"] = paths_json(&others.stale);
     report.json["left_out"] = left_out.collect::<Vec<_>>().into();
     report
+}
+
+/// Adds the weights that lie beside a checkpoint and are not in its patch to both forms.
+pub(crate) fn with_outside(mut report: Report, outside: &[PathBuf]) -> Report {
+    let names: Vec<_> = outside.iter().map(|path| printable(&path.to_string_lossy()).into_owned()).collect();
+    add_names(&mut report.text, "not in the patch, for they are not part of the checkpoint", &names);
+    report.json["outside"] = paths_json(outside);
+    report
+}
+
+const UNPATCHED: &str = "copied as they are, though they hold weights that the patch does not";
+
+/// A line with a title and the first few names, if there are any.
+fn add_names(text: &mut String, title: &str, names: &[String]) {
+    const SHOWN: usize = 8;
+    if names.is_empty() {
+        return;
+    }
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let _ = writeln!(text, "{title}: {shown}{more}");
+}
+
+fn paths_json(paths: &[PathBuf]) -> Value {
+    paths.iter().map(|path| path.to_string_lossy()).collect()
 }
 
 pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
