@@ -1,10 +1,15 @@
-//! XOR of whole tensors, as slime (`THUDM/slime` #1806, #2181), miles (#1235) and SkyRL (#1935) ship it.
+//! XOR of whole tensors, as slime (`THUDM/slime` #1806, #2181), miles (#1235), ModelExpress and SkyRL (#1935) ship it.
 //!
 //! A safetensors file in which each changed tensor is a U8 vector: one zstd-1 frame of the XOR of its old and new
 //! bytes, cells little-endian. Metadata: `version` and `base_version` (decimal, at least six digits),
 //! `delta_encoding` = `xor`, `compression_format` = `zstd`, `checksum_format` = `xxh3-128`, and under each tensor's
-//! name the digest of its new bytes. Those systems spread a version over several files and keep the first five
-//! in an index next to them; here a patch is one file.
+//! name the digest of its new bytes.
+//!
+//! **What is theirs and what is not.** The frames are those of all four systems, bit for bit. The file around them is
+//! ours: those systems ship a version as a folder, and keep what the metadata here say beside the tensors: slime, miles
+//! and ModelExpress in `model.safetensors.index.json`, SkyRL in `manifest.json`, with file names, numbering and choice
+//! of checksum of their own. No such folder is read or written here. **Do not hand a bare file to an SGLang receiver:**
+//! without the index it takes the version for a full checkpoint, and deletes its local model first.
 //!
 //! Applying a patch twice takes it back, and a patch applied to a wrong base yields neither checkpoint: the checksum
 //! of the result is the only guard.
