@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use zstd::bulk::Decompressor;
 
+use crate::diff::{changed_positions, gather};
 use crate::limits::Budget;
 use crate::safetensors_file::{HeaderWriter, SafetensorsFile, View};
 use crate::zstd_frame::{FrameWriter, decompress_into};
@@ -28,9 +29,6 @@ const CONSTANTS: [(&str, &str); 3] =
     [("checksum_format", "xxh3-128"), ("compression_format", "zstd"), ("delta_encoding", "xor")];
 const VERSION: &str = "version";
 const BASE_VERSION: &str = "base_version";
-
-/// Cells that [`decode`](PatchFormat::decode) skips at a time where nothing changed.
-const BLOCK: usize = 32;
 
 /// The XOR format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,9 +83,10 @@ impl PatchFormat for Xor {
                     .map(|(&cell, &xor)| cell ^ u16::from_le_bytes(xor)),
             );
             next.check(&result)?;
-            let (indices, values) = changes(next.xor, &result);
+            let indices = changed_positions(next.tensor.cells, &result);
             next.budget.spend_elements::<(u64, u16)>(indices.len())?;
             if !indices.is_empty() {
+                let values = gather(&result, &indices);
                 let (name, shape) = (next.tensor.name.to_owned(), next.tensor.shape.clone());
                 tensors.push(TensorChanges { name, shape, indices, values });
             }
@@ -140,23 +139,6 @@ fn room(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
         buffer.resize(len, 0);
     }
     buffer.split_at_mut(len).0
-}
-
-/// Positions of the pairs of bytes that are set in `xor`, and the cells of `result` there.
-fn changes(xor: &[u8], result: &[u16]) -> (Vec<u64>, Vec<u16>) {
-    let (mut indices, mut values) = (Vec::with_capacity(result.len() / 64), Vec::with_capacity(result.len() / 64));
-    for (number, (xor, result)) in xor.chunks(2 * BLOCK).zip(result.chunks(BLOCK)).enumerate() {
-        if xor.iter().fold(0, |all, byte| all | byte) == 0 {
-            continue;
-        }
-        for (offset, (xor, &cell)) in xor.as_chunks::<2>().0.iter().zip(result).enumerate() {
-            if *xor != [0, 0] {
-                indices.push((number * BLOCK + offset) as u64);
-                values.push(cell);
-            }
-        }
-    }
-    (indices, values)
 }
 
 /// Decompresses one tensor after the other into one buffer.
