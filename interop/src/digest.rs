@@ -25,7 +25,7 @@ impl Digest {
     pub(crate) fn of_changed(cells: &[u16], positions: &[u64], values: &[u16]) -> Self {
         let mut hasher = Xxh3Default::new();
         let mut changes = positions.iter().zip(values).peekable();
-        let mut changed = Vec::with_capacity(BLOCK);
+        let mut changed = Vec::with_capacity(BLOCK.min(cells.len()));
         for (start, block) in (0..).step_by(BLOCK).zip(cells.chunks(BLOCK)) {
             changed.clear();
             changed.extend_from_slice(block);

@@ -4,6 +4,7 @@
 //! checks are on, and writes metadata in random order.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
@@ -57,10 +58,11 @@ impl<'de> Visitor<'de> for HeaderVisitor {
         while let Some(key) = map.next_key::<String>()? {
             if key == "__metadata__" {
                 header.metadata = map.next_value()?;
-            } else if header.tensors.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("{key} occurs twice")));
-            } else {
-                header.tensors.insert(key, map.next_value()?);
+                continue;
+            }
+            match header.tensors.entry(key) {
+                Entry::Vacant(entry) => _ = entry.insert(map.next_value()?),
+                Entry::Occupied(entry) => return Err(A::Error::custom(format_args!("{} occurs twice", entry.key()))),
             }
         }
         Ok(header)
