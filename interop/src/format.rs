@@ -38,8 +38,8 @@ pub trait PatchFormat: Send + Sync {
 /// Every format and version there is.
 pub fn all() -> Vec<Box<dyn PatchFormat>> {
     vec![
-        Box::new(Trl::raw()),
-        Box::new(Trl::zstd()),
+        Box::new(Trl::V1),
+        Box::new(Trl::GapDelta),
         Box::new(Grail::V2),
         Box::new(Grail::V3),
         Box::new(Grail::V3_1),

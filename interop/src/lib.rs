@@ -5,12 +5,16 @@
 //! a BF16 bit pattern held in a `u16` and is never read as a float, so both zeros and all NaN payloads
 //! survive.
 //!
-//! | module | format | carries a digest |
-//! |---|---|---|
-//! | [`trl`] | safetensors with `{name}.indices` and `{name}.values` | no |
-//! | [`grail`] | `sparse_codec` v2, v3 and v3.1 | no |
-//! | [`pulsept1`] | PULSEPT1 v1, v2 and v3 | of the base, of the target and of each tensor |
-//! | [`xor`] | XOR of whole tensors, as slime, miles and SkyRL ship it | of each changed tensor |
+//! | module | format | the peer's own code reads a patch of ours | carries a digest |
+//! |---|---|---|---|
+//! | [`trl`] | TRL's safetensors file, v1 and `gap_delta` | yes | no |
+//! | [`grail`] | `sparse_codec` v2, v3 and v3.1 | yes | no |
+//! | [`pulsept1`] | PULSEPT1 v1, v2 and v3 | yes | of the base, of the target and of each tensor |
+//! | [`xor`] | XOR of whole tensors, as slime, miles, ModelExpress and SkyRL ship it | **no: the frames are theirs, the file is ours** | of each changed tensor |
+//!
+//! A patch is one file, or the bytes of one, here. Peers that ship a folder keep checksums and versions in an index or a
+//! manifest next to the tensors, and that folder is neither read nor written: a bare XOR file makes an SGLang receiver
+//! delete its model ([`xor`] says why).
 //!
 //! ```
 //! use pulse_interop::{Checkpoint, Limits, PatchFormat, Steps, Tensor, pulsept1::PulsePt1};

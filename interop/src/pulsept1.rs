@@ -165,13 +165,9 @@ impl PatchFormat for PulsePt1 {
 
     fn decode(&self, bytes: &[u8], base: &Checkpoint<'_>, limits: &Limits) -> Result<SparsePatch, Error> {
         let mut tensors = Vec::new();
-        let mut scratch = Vec::new();
         let header = self.read(bytes, base, limits, |entry, tensor, _, changes, check| {
-            let Some((indices, values)) = changes else { return check(tensor.cells) };
-            scratch.clear();
-            scratch.extend_from_slice(tensor.cells);
-            scatter(&mut scratch, &indices, &values);
-            check(&scratch)?;
+            let Some((indices, values)) = changes else { return check(Digest::of_cells(tensor.cells)) };
+            check(Digest::of_changed(tensor.cells, &indices, &values))?;
             tensors.push(TensorChanges { name: entry.name.clone(), shape: entry.shape.clone(), indices, values });
             Ok(())
         })?;
@@ -187,7 +183,7 @@ impl PatchFormat for PulsePt1 {
                 scatter(cells, &indices, &values);
                 written.push((place, indices));
             }
-            check(cells)
+            check(Digest::of_cells(cells))
         });
         if outcome.is_err() {
             for (place, indices) in written {
@@ -205,7 +201,7 @@ type Changes = Option<(Vec<u64>, Vec<u16>)>;
 
 impl PulsePt1 {
     /// Hands the changes of each tensor, changed or not, to `consume`: with its entry, the base's tensor, its place, and
-    /// a check that the resulting cells must pass.
+    /// a check that the digest of the resulting cells must pass.
     fn read(
         &self,
         bytes: &[u8],
@@ -216,7 +212,7 @@ impl PulsePt1 {
             &Tensor<'_>,
             usize,
             Changes,
-            &dyn Fn(&[u16]) -> Result<(), Error>,
+            &dyn Fn(Digest) -> Result<(), Error>,
         ) -> Result<(), Error>,
     ) -> Result<Header, Error> {
         let mut budget = Budget::new(limits);
@@ -230,7 +226,7 @@ impl PulsePt1 {
         let mut cursor = Cursor::new(&payload, "payload");
         for (place, (entry, tensor)) in header.tensors.iter().zip(base.tensors()).enumerate() {
             let changes = read_tensor(version, entry, tensor, &mut cursor, &mut budget)?;
-            consume(entry, tensor, place, changes, &|cells| check_result(&header, entry, cells))?;
+            consume(entry, tensor, place, changes, &|found| check_result(&header, entry, found))?;
         }
         cursor.finish()?;
         Ok(header)
@@ -251,8 +247,8 @@ impl PulsePt1 {
     }
 }
 
-fn check_result(header: &Header, entry: &TensorEntry, cells: &[u16]) -> Result<(), Error> {
-    let (expected, found) = (entry.tensor_digest.0, Digest::of_cells(cells));
+fn check_result(header: &Header, entry: &TensorEntry, found: Digest) -> Result<(), Error> {
+    let expected = entry.tensor_digest.0;
     if found == expected {
         return Ok(());
     }

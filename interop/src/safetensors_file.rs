@@ -4,9 +4,11 @@
 //! checks are on, and writes metadata in random order.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::btree_map::Entry;
+use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 
 use crate::Error;
 use crate::bytes::Cursor;
@@ -28,12 +30,43 @@ pub(crate) struct SafetensorsFile<'a> {
     pub(crate) tensors: BTreeMap<String, View<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Header {
-    #[serde(rename = "__metadata__", default)]
     metadata: BTreeMap<String, String>,
-    #[serde(flatten)]
     tensors: BTreeMap<String, Info>,
+}
+
+/// By hand, for serde's `flatten` holds the whole header in a form of its own first, at 16 bytes for each that was read
+/// and more: beyond [`Limits::HEADER_COST`](crate::Limits::HEADER_COST).
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(HeaderVisitor)
+    }
+}
+
+struct HeaderVisitor;
+
+impl<'de> Visitor<'de> for HeaderVisitor {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
+        let mut header = Header::default();
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "__metadata__" {
+                header.metadata = map.next_value()?;
+                continue;
+            }
+            match header.tensors.entry(key) {
+                Entry::Vacant(entry) => _ = entry.insert(map.next_value()?),
+                Entry::Occupied(entry) => return Err(A::Error::custom(format_args!("{} occurs twice", entry.key()))),
+            }
+        }
+        Ok(header)
+    }
 }
 
 #[derive(Deserialize)]
@@ -91,8 +124,8 @@ impl<'a> SafetensorsFile<'a> {
 fn dtype_size(dtype: &str) -> Option<u64> {
     match dtype {
         "U8" => Some(1),
-        "BF16" => Some(2),
-        "I32" => Some(4),
+        "BF16" | "U16" => Some(2),
+        "I32" | "U32" => Some(4),
         _ => None,
     }
 }
@@ -201,6 +234,7 @@ mod tests {
             (entry("[18446744073709551615]", 0, u64::MAX), "truncated"),
             (entry("[18446744073709551615,2]", 0, 1), "damaged"),
             (entry("[-1]", 0, 1), "damaged"),
+            (format!("{{\"a\":{0},\"a\":{0}}}", "{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}"), "damaged"),
             ("{".into(), "damaged"),
             ("[]".into(), "damaged"),
         ] {

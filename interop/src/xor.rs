@@ -1,10 +1,15 @@
-//! XOR of whole tensors, as slime (`THUDM/slime` #1806, #2181), miles (#1235) and SkyRL (#1935) ship it.
+//! XOR of whole tensors, as slime (`THUDM/slime` #1806, #2181), miles (#1235), ModelExpress and SkyRL (#1935) ship it.
 //!
 //! A safetensors file in which each changed tensor is a U8 vector: one zstd-1 frame of the XOR of its old and new
 //! bytes, cells little-endian. Metadata: `version` and `base_version` (decimal, at least six digits),
 //! `delta_encoding` = `xor`, `compression_format` = `zstd`, `checksum_format` = `xxh3-128`, and under each tensor's
-//! name the digest of its new bytes. Those systems spread a version over several files and keep the first five
-//! in an index next to them; here a patch is one file.
+//! name the digest of its new bytes.
+//!
+//! **What is theirs and what is not.** The frames are those of all four systems, bit for bit. The file around them is
+//! ours: those systems ship a version as a folder, and keep what the metadata here say beside the tensors: slime, miles
+//! and ModelExpress in `model.safetensors.index.json`, SkyRL in `manifest.json`, with file names, numbering and choice
+//! of checksum of their own. No such folder is read or written here. **Do not hand a bare file to an SGLang receiver:**
+//! without the index it takes the version for a full checkpoint, and deletes its local model first.
 //!
 //! Applying a patch twice takes it back, and a patch applied to a wrong base yields neither checkpoint: the checksum
 //! of the result is the only guard.
@@ -13,6 +18,7 @@ use std::collections::BTreeMap;
 
 use zstd::bulk::Decompressor;
 
+use crate::diff::{changed_positions, gather};
 use crate::limits::Budget;
 use crate::safetensors_file::{HeaderWriter, SafetensorsFile, View};
 use crate::zstd_frame::{FrameWriter, decompress_into};
@@ -23,9 +29,6 @@ const CONSTANTS: [(&str, &str); 3] =
     [("checksum_format", "xxh3-128"), ("compression_format", "zstd"), ("delta_encoding", "xor")];
 const VERSION: &str = "version";
 const BASE_VERSION: &str = "base_version";
-
-/// Cells that [`decode`](PatchFormat::decode) skips at a time where nothing changed.
-const BLOCK: usize = 32;
 
 /// The XOR format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,9 +83,10 @@ impl PatchFormat for Xor {
                     .map(|(&cell, &xor)| cell ^ u16::from_le_bytes(xor)),
             );
             next.check(&result)?;
-            let (indices, values) = changes(next.xor, &result);
+            let indices = changed_positions(next.tensor.cells, &result);
             next.budget.spend_elements::<(u64, u16)>(indices.len())?;
             if !indices.is_empty() {
+                let values = gather(&result, &indices);
                 let (name, shape) = (next.tensor.name.to_owned(), next.tensor.shape.clone());
                 tensors.push(TensorChanges { name, shape, indices, values });
             }
@@ -135,23 +139,6 @@ fn room(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
         buffer.resize(len, 0);
     }
     buffer.split_at_mut(len).0
-}
-
-/// Positions of the pairs of bytes that are set in `xor`, and the cells of `result` there.
-fn changes(xor: &[u8], result: &[u16]) -> (Vec<u64>, Vec<u16>) {
-    let (mut indices, mut values) = (Vec::with_capacity(result.len() / 64), Vec::with_capacity(result.len() / 64));
-    for (number, (xor, result)) in xor.chunks(2 * BLOCK).zip(result.chunks(BLOCK)).enumerate() {
-        if xor.iter().fold(0, |all, byte| all | byte) == 0 {
-            continue;
-        }
-        for (offset, (xor, &cell)) in xor.as_chunks::<2>().0.iter().zip(result).enumerate() {
-            if *xor != [0, 0] {
-                indices.push((number * BLOCK + offset) as u64);
-                values.push(cell);
-            }
-        }
-    }
-    (indices, values)
 }
 
 /// Decompresses one tensor after the other into one buffer.

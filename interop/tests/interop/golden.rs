@@ -1,8 +1,9 @@
-//! PULSEPT1 against the facts that its authors publish of their golden patches.
+//! PULSEPT1 against the facts that its authors publish of their golden patches, and TRL against what its own code writes.
 //!
-//! The frame depends on the version of zstd, so header and decompressed payload are compared.
+//! A frame of PULSEPT1 depends on the version of zstd, so header and decompressed payload are compared.
 
 use pulse_interop::pulsept1::{Model, PulsePt1};
+use pulse_interop::trl::Trl;
 use pulse_interop::{Checkpoint, Digest, Limits, PatchFormat, Steps, Tensor};
 
 const STEPS: Steps = Steps { base: 0, target: 1 };
@@ -107,5 +108,47 @@ fn patches_are_read_as_published() {
         assert_eq!(cells, checkpoint(target).to_cells(), "v{version}");
         let patch = format.decode(&bytes, &checkpoint(base), &Limits::default()).unwrap();
         assert_eq!((patch.base_step, patch.target_step), (Some(0), Some(1)));
+    }
+}
+
+/// TRL applies nothing, and says nothing, unless `sparse` is Python's `True` and `changed_params` lists the names.
+#[test]
+fn trl_patches_are_written_as_trl_does() {
+    let [base, target] = &states();
+    let same: Vec<u16> = vec![0x3F80; 70_000];
+    let mut far = same.clone();
+    far[69_999] = 0x3F81;
+    let with = |state, cells| {
+        let checkpoint = checkpoint(state);
+        let more = Tensor { name: "w-c", shape: vec![70_000], cells };
+        Checkpoint::new([checkpoint.tensors(), &[more]].concat()).unwrap()
+    };
+    let common = "\"format\":\"sparse_weight_patch\",\"model_version\":\"1\",\"num_changed_params\":\"3\",\
+                  \"sparse\":\"True\",\"sparsity\":\"0.9999571471424286\",\"total_changed_elements\":\"3\",\
+                  \"total_elements\":\"70007\",\"version\":\"1\"";
+    let entry = |key: &str, dtype: &str, start: u64, end: u64| {
+        format!(",\"{key}\":{{\"dtype\":\"{dtype}\",\"shape\":[1],\"data_offsets\":[{start},{end}]}}")
+    };
+    let v1 = [
+        format!("{{\"__metadata__\":{{\"changed_params\":\"[\\\"w-c\\\", \\\"w.a\\\", \\\"w.b\\\"]\",{common}}}"),
+        entry("w-c.indices", "I32", 0, 4) + &entry("w.a.indices", "I32", 4, 8) + &entry("w.b.indices", "I32", 8, 12),
+        entry("w-c.values", "BF16", 12, 14)
+            + &entry("w.a.values", "BF16", 14, 16)
+            + &entry("w.b.values", "BF16", 16, 18),
+    ];
+    let gap_delta = [
+        format!("{{\"__metadata__\":{{\"encoding\":\"gap_delta\",{common}}}"),
+        entry("w-c.idx", "U32", 0, 4) + &entry("w-c.val", "BF16", 4, 6) + &entry("w.a.val", "BF16", 6, 8),
+        entry("w.b.val", "BF16", 8, 10) + &entry("w.a.idx", "U16", 10, 12) + &entry("w.b.idx", "U16", 12, 14),
+    ];
+    let cells = [0x81, 0x3F, 0xA0, 0x3F, 0xE0, 0x40];
+    let far_index = 69_999_u32.to_le_bytes();
+    let v1_data = [&far_index[..], &[1, 0, 0, 0, 2, 0, 0, 0], &cells].concat();
+    let gap_data = [&far_index[..], &cells, &[1, 0, 2, 0]].concat();
+    for (format, json, data) in [(Trl::V1, v1, v1_data), (Trl::GapDelta, gap_delta, gap_data)] {
+        let bytes = format.encode(STEPS, &with(base, &same), &with(target, &far)).unwrap();
+        let (header, rest) = bytes[8..].split_at(bytes.len() - 8 - data.len());
+        assert_eq!(String::from_utf8_lossy(header).trim_end(), json.concat() + "}", "{}", format.name());
+        assert_eq!(rest, data, "{}", format.name());
     }
 }

@@ -1,6 +1,7 @@
 //! What untrusted bytes and wrong bases must not get away with.
 
 use pulse_interop::pulsept1::PulsePt1;
+use pulse_interop::trl::Trl;
 use pulse_interop::xor::Xor;
 use pulse_interop::{Checkpoint, Error, Limits, PatchFormat, all};
 
@@ -237,5 +238,42 @@ fn xor_headers_that_lie_are_rejected() {
         let bytes = edit(&good, 0, 8, from, to);
         let error = apply(&Xor, &bytes, &base, &Limits::default()).unwrap_err();
         assert_eq!(error.code(), code, "{from} -> {to}: {error}");
+    }
+}
+
+#[test]
+fn trl_headers_that_lie_are_rejected() {
+    let pairs = cases::small();
+    let base = cases::base(&pairs);
+    let both: &[(&str, &str, &str)] = &[
+        ("\"sparse\":\"True\"", "\"sparse\":\"true\"", "unsupported"),
+        ("\"sparse\":\"True\"", "\"sparse\":\"False\"", "unsupported"),
+        ("\"version\":\"1\"", "\"version\":\"2\"", "unsupported"),
+        ("\"model_version\":\"42\"", "\"model_version\":\"x\"", "damaged"),
+        ("\"BF16\"", "\"U16\"", "unsupported"),
+    ];
+    let v1: &[(&str, &str, &str)] = &[
+        ("\"changed_params\"", "\"unknown\"", "damaged"),
+        ("\"changed_params\":\"[", "\"changed_params\":\"5[", "damaged"),
+        // A name twice, a name left out, and a name without a part.
+        ("\\\"b.bias\\\"", "\\\"a.weight\\\"", "damaged"),
+        ("\\\"b.bias\\\", ", "", "damaged"),
+        ("\\\"b.bias\\\"", "\\\"c\\\"", "damaged"),
+        ("\"a.weight.values\"", "\"a.weight.val\"", "damaged"),
+        ("\"I32\"", "\"U32\"", "unsupported"),
+    ];
+    let gap_delta: &[(&str, &str, &str)] = &[
+        ("\"encoding\":\"gap_delta\"", "\"encoding\":\"nvcomp_cascaded\"", "unsupported"),
+        ("\"encoding\":\"gap_delta\"", "\"encoding\":\"raw\"", "unsupported"),
+        ("\"encoding\"", "\"unknown\"", "damaged"),
+        ("\"a.weight.idx\"", "\"a.weight.values\"", "damaged"),
+        ("\"a.weight.idx\"", "\"a.weight.idx.val\"", "damaged"),
+    ];
+    for (format, edits) in [(Trl::V1, [both, v1]), (Trl::GapDelta, [both, gap_delta])] {
+        let good = encode(&format, &pairs);
+        for (from, to, code) in edits.concat() {
+            let error = apply(&format, &edit(&good, 0, 8, from, to), &base, &Limits::default()).unwrap_err();
+            assert_eq!(error.code(), code, "{}: {from} -> {to}: {error}", format.name());
+        }
     }
 }
