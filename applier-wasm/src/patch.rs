@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::inflate::Zstd;
 use crate::source::Source;
 use pulse_format::layout::PREAMBLE_BYTES;
-use pulse_format::{Damage, Header, Limits, Place, Preamble, Segment};
+use pulse_format::{Damage, Header, Limits, Part, Preamble, Segment};
 
 /// An opened patch.
 #[derive(Debug)]
@@ -19,18 +19,18 @@ impl<S: Source> Patch<S> {
     /// # Errors
     /// Those of the source, and [`Error::Patch`].
     pub async fn open(mut source: S, limits: &Limits) -> Result<Self, Error> {
-        let mut bytes = source.read(0, PREAMBLE_BYTES).await.map_err(|error| at(error, Place::Preamble))?;
+        let mut bytes = source.read(0, PREAMBLE_BYTES).await.map_err(|error| at(error, Part::Preamble))?;
         let preamble = Preamble::read(&bytes, limits)?;
         let packed = source.read(PREAMBLE_BYTES as u64, preamble.packed_bytes as usize).await;
-        bytes.extend(packed.map_err(|error| at(error, Place::Header))?);
+        bytes.extend(packed.map_err(|error| at(error, Part::Header))?);
         let header = Header::read(&bytes, &Zstd, limits)?;
         let (expected, found) = (header.patch_bytes().get(), source.length());
         match found {
             Some(found) if found < expected => {
-                Err(pulse_format::Error::Truncated { place: Place::End, missing: expected - found }.into())
+                Err(pulse_format::Error::Truncated { part: Part::End, missing: expected - found }.into())
             }
             Some(found) if found > expected => {
-                Err(pulse_format::Error::Damaged { place: Place::End, damage: Damage::Trailing }.into())
+                Err(pulse_format::Error::Damaged { part: Part::End, damage: Damage::Trailing }.into())
             }
             _ => Ok(Self { source, header }),
         }
@@ -59,17 +59,17 @@ impl<S: Source> Patch<S> {
             return Ok(Vec::new());
         }
         let payload = self.source.read(segment.offset.get(), segment.bytes as usize).await;
-        let payload = payload.map_err(|error| at(error, Place::Segment(index)))?;
+        let payload = payload.map_err(|error| at(error, Part::Segment(index)))?;
         segment.check_payload(&payload).map_err(|error| error.in_segment(index))?;
         Ok(payload)
     }
 }
 
 /// Says where the bytes of a source ended.
-fn at(error: Error, place: Place) -> Error {
+fn at(error: Error, part: Part) -> Error {
     match error {
         Error::Patch(pulse_format::Error::Truncated { missing, .. }) => {
-            Error::Patch(pulse_format::Error::Truncated { place, missing })
+            Error::Patch(pulse_format::Error::Truncated { part, missing })
         }
         other => other,
     }

@@ -30,7 +30,7 @@ impl Source for &[u8] {
         let end = start.saturating_add(length);
         self.get(start..end).map(<[u8]>::to_vec).ok_or_else(|| {
             let missing = end.saturating_sub(self.len().max(start)) as u64;
-            Error::Patch(pulse_format::Error::Truncated { place: pulse_format::Place::Payload, missing })
+            Error::Patch(pulse_format::Error::Truncated { part: pulse_format::Part::Payload, missing })
         })
     }
 

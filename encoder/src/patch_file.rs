@@ -5,7 +5,7 @@ use crate::looks::looks_like;
 use crate::map::Map;
 use crate::output::STANDARD;
 use crate::zstd::Zstd;
-use pulse_format::{Damage, Header, Limits, Place, Reader, Segment};
+use pulse_format::{Damage, Header, Limits, Part, Reader, Segment};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -82,12 +82,12 @@ impl PatchFile {
         if found < expected {
             let index = header.segments.iter().position(|segment| segment.byte_range().end > found).unwrap_or_default();
             return Err(refuse(pulse_format::Error::Truncated {
-                place: Place::Segment(index),
+                part: Part::Segment(index),
                 missing: expected - found,
             }));
         }
         if found > expected {
-            return Err(refuse(pulse_format::Error::Damaged { place: Place::End, damage: Damage::Trailing }));
+            return Err(refuse(pulse_format::Error::Damaged { part: Part::End, damage: Damage::Trailing }));
         }
         Ok(Self { path, bytes, header })
     }

@@ -6,7 +6,7 @@
 
 use crate::bytes::{Cursor, push_varint};
 use crate::codec::{Deflate, Inflate};
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES, METHOD_STORED, METHOD_ZSTD};
 use crate::raw::{self, RawReader, RawWriter, deflate};
 use crate::token::{bucket, split};
@@ -86,7 +86,7 @@ pub fn decode(
     cell_bytes: usize,
     codec: &impl Inflate,
 ) -> Result<AbsoluteChanges, Error> {
-    let mut cursor = Cursor::new(bytes, Place::Payload);
+    let mut cursor = Cursor::new(bytes, Part::Payload);
     let count = expected as usize;
     if cell_bytes == 0 || cell_bytes > MAX_CELL_BYTES || expected > cells {
         return Err(Error::Misuse { what: "a cell has 1 to 8 bytes, and changes are not more than cells" });

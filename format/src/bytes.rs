@@ -1,18 +1,18 @@
 //! Cursor and varints: the small change of header and payload.
 
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use alloc::vec::Vec;
 
 /// Reads fields off the front of a slice. Every read is checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
-    place: Place,
+    part: Part,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8], place: Place) -> Self {
-        Self { rest: bytes, place }
+    pub(crate) fn new(bytes: &'a [u8], part: Part) -> Self {
+        Self { rest: bytes, part }
     }
 
     pub(crate) fn rest(&self) -> &'a [u8] {
@@ -20,13 +20,12 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn damaged(&self, damage: Damage) -> Error {
-        Error::Damaged { place: self.place, damage }
+        Error::Damaged { part: self.part, damage }
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
         let missing = length.saturating_sub(self.rest.len()) as u64;
-        let (taken, rest) =
-            self.rest.split_at_checked(length).ok_or(Error::Truncated { place: self.place, missing })?;
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Error::Truncated { part: self.part, missing })?;
         self.rest = rest;
         Ok(taken)
     }
@@ -94,17 +93,17 @@ mod tests {
         for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let mut bytes = Vec::new();
             push_varint(&mut bytes, value);
-            let mut cursor = Cursor::new(&bytes, Place::Header);
+            let mut cursor = Cursor::new(&bytes, Part::Header);
             assert_eq!(cursor.varint(), Ok(value));
             assert!(cursor.rest().is_empty());
             for cut in 0..bytes.len() {
-                assert_eq!(Cursor::new(&bytes[..cut], Place::Header).varint().unwrap_err().code(), "truncated");
+                assert_eq!(Cursor::new(&bytes[..cut], Part::Header).varint().unwrap_err().code(), "truncated");
             }
         }
         let too_long: &[&[u8]] =
             &[&[0x80, 0], &[0xff, 0x80, 0], &[0xff; 11], &[255, 255, 255, 255, 255, 255, 255, 255, 255, 2]];
         for bytes in too_long {
-            assert_eq!(Cursor::new(bytes, Place::Header).varint(), Err(Error::header(Damage::Number)));
+            assert_eq!(Cursor::new(bytes, Part::Header).varint(), Err(Error::header(Damage::Number)));
         }
     }
 }

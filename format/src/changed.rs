@@ -98,7 +98,7 @@ impl<const N: usize> ChangedCells<N> {
         self.count = at + usize::from(before != after);
     }
 
-    /// Place, class and ULP step of each.
+    /// Part, class and ULP step of each.
     #[inline(always)]
     pub(crate) fn steps<C: FloatCell>(&mut self) -> impl Iterator<Item = (usize, u8, i16)> {
         let out = self.classes.as_chunks_mut::<LANES>().0.iter_mut().zip(self.steps.as_chunks_mut::<LANES>().0);

@@ -10,7 +10,7 @@ pub use crate::tokens::Tokens;
 use crate::bytes::{Cursor, push_signed_varint};
 use crate::cell::FloatFormat;
 use crate::codec::Inflate;
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::layout::CLASSES;
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
@@ -118,7 +118,7 @@ impl ContextualDecoder {
         codec: &impl Inflate,
         changes: &mut ContextualChanges,
     ) -> Result<(), Error> {
-        let mut cursor = Cursor::new(payload, Place::Payload);
+        let mut cursor = Cursor::new(payload, Part::Payload);
         self.prepare(segment.model);
         changes.clear();
         let counts = class_counts(&mut cursor, segment.model, segment.changes)?;

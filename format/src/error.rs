@@ -8,18 +8,18 @@ use core::fmt;
 #[non_exhaustive]
 pub enum Error {
     /// The bytes are not what a writer made. Fetch them again once, then take an anchor.
-    #[error("damaged patch, {place}: {damage}")]
+    #[error("damaged patch, {part}: {damage}")]
     Damaged {
         /// Where in the patch.
-        place: Place,
+        part: Part,
         /// Which rule is broken.
         damage: Damage,
     },
     /// The bytes end too early. Fetch the rest.
-    #[error("the patch ends early, {place}: {missing} more bytes expected")]
+    #[error("the patch ends early, {part}: {missing} more bytes expected")]
     Truncated {
         /// Where in the patch.
-        place: Place,
+        part: Part,
         /// How many bytes are known to be missing.
         missing: u64,
     },
@@ -84,16 +84,14 @@ impl Error {
     }
 
     pub(crate) fn header(damage: Damage) -> Self {
-        Self::Damaged { place: Place::Header, damage }
+        Self::Damaged { part: Part::Header, damage }
     }
 
     /// The same error, said of segment `index` where it was said of a payload on its own.
     pub fn in_segment(self, index: usize) -> Self {
         match self {
-            Self::Damaged { place: Place::Payload, damage } => Self::Damaged { place: Place::Segment(index), damage },
-            Self::Truncated { place: Place::Payload, missing } => {
-                Self::Truncated { place: Place::Segment(index), missing }
-            }
+            Self::Damaged { part: Part::Payload, damage } => Self::Damaged { part: Part::Segment(index), damage },
+            Self::Truncated { part: Part::Payload, missing } => Self::Truncated { part: Part::Segment(index), missing },
             other => other,
         }
     }
@@ -102,7 +100,7 @@ impl Error {
 /// Where in a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum Part {
     /// The fixed bytes in front.
     Preamble,
     /// The header.
@@ -115,7 +113,7 @@ pub enum Place {
     End,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Preamble => f.write_str("preamble"),

@@ -48,7 +48,7 @@ mod units;
 pub use cell::FloatFormat;
 pub use codec::{Deflate, Inflate};
 pub use dtype::Dtype;
-pub use error::{Damage, Error, Place};
+pub use error::{Damage, Error, Part};
 pub use fingerprint::{Fingerprint, Salt, fingerprint};
 pub use header::{Header, Piece, Preamble, Profile, Segment, Tensor};
 pub use limits::Limits;

@@ -213,7 +213,7 @@ impl<'a> Decoder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Place;
+    use crate::error::Part;
 
     #[test]
     fn frequencies_sum_up_and_keep_rare_tokens() {
@@ -233,7 +233,7 @@ mod tests {
             }
             let mut bytes = Vec::new();
             frequencies.write(&mut bytes);
-            assert_eq!(Frequencies::read(&mut Cursor::new(&bytes, Place::Header), 84), Ok(frequencies));
+            assert_eq!(Frequencies::read(&mut Cursor::new(&bytes, Part::Header), 84), Ok(frequencies));
         }
         assert_eq!(Frequencies::from_histogram(&[0, 0]), None);
     }
@@ -256,7 +256,7 @@ mod tests {
         }
         let mut bytes = Vec::new();
         encoder.finish(&mut bytes);
-        let mut cursor = Cursor::new(&bytes, Place::Payload);
+        let mut cursor = Cursor::new(&bytes, Part::Payload);
         let mut decoder = Decoder::new(&mut cursor).unwrap();
         for pair in tokens.chunks(2) {
             assert_eq!([decoder.get::<0>(&table), decoder.get::<3>(&table)], pair);

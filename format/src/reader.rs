@@ -1,7 +1,7 @@
 //! The push reader: bytes in, events out, however they are chopped.
 
 use crate::codec::Inflate;
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::header::{Header, Preamble};
 use crate::layout::PREAMBLE_BYTES;
 use crate::limits::Limits;
@@ -84,8 +84,8 @@ impl<I: Inflate> Reader<I> {
             (Some(error), _) => Err(error.clone()),
             (None, true) => Ok(()),
             (None, false) => {
-                let (place, missing) = self.wanted()?;
-                Err(Error::Truncated { place, missing: missing.max(1) })
+                let (part, missing) = self.wanted()?;
+                Err(Error::Truncated { part, missing: missing.max(1) })
             }
         }
     }
@@ -140,7 +140,7 @@ impl<I: Inflate> Reader<I> {
 
     fn step_end<'a>(&mut self, input: &[u8]) -> Result<Step<'a>, Error> {
         if !input.is_empty() {
-            return Err(Error::Damaged { place: Place::End, damage: Damage::Trailing });
+            return Err(Error::Damaged { part: Part::End, damage: Damage::Trailing });
         }
         if self.ended {
             return Ok(Step::Wait);
@@ -157,18 +157,18 @@ impl<I: Inflate> Reader<I> {
     }
 
     /// Where the reader is, and how many bytes it wants before the next event.
-    fn wanted(&self) -> Result<(Place, u64), Error> {
+    fn wanted(&self) -> Result<(Part, u64), Error> {
         let have = self.buffer.len() as u64;
         if self.header.is_some() {
             let (index, bytes) = self.pending_segment().unwrap_or_default();
             let have = if self.handed_out { 0 } else { have };
-            return Ok((Place::Segment(index), (bytes as u64).saturating_sub(have)));
+            return Ok((Part::Segment(index), (bytes as u64).saturating_sub(have)));
         }
         if have < PREAMBLE_BYTES as u64 {
-            return Ok((Place::Preamble, PREAMBLE_BYTES as u64 - have));
+            return Ok((Part::Preamble, PREAMBLE_BYTES as u64 - have));
         }
         let preamble = Preamble::read(&self.buffer, &self.limits)?;
-        Ok((Place::Header, PREAMBLE_BYTES as u64 + u64::from(preamble.packed_bytes) - have))
+        Ok((Part::Header, PREAMBLE_BYTES as u64 + u64::from(preamble.packed_bytes) - have))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::cell::FloatFormat;
 use crate::codec::Inflate;
 use crate::contextual::{CodedSegment, ContextualChanges, ContextualDecoder};
 use crate::dtype::Dtype;
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::fingerprint::{Fingerprint, fingerprint};
 use crate::header::{Header, Piece, Profile, Segment};
 use crate::masks::Masks;
@@ -105,7 +105,7 @@ impl<'a> SegmentView<'a> {
             return Err(self.wrong_base(base));
         }
         if !found_all {
-            return Err(Error::Damaged { place: Place::Segment(self.index), damage: Damage::OutOfRange });
+            return Err(Error::Damaged { part: Part::Segment(self.index), damage: Damage::OutOfRange });
         }
         Ok(())
     }

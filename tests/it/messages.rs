@@ -1,6 +1,6 @@
 //! What errors say, in one table, and that FORMAT.md, the code and the tests name the same rules.
 
-use pulse_format::{Damage, Error, Fingerprint, Place};
+use pulse_format::{Damage, Error, Fingerprint, Part};
 use std::collections::BTreeSet;
 
 const FORMAT: &str = include_str!("../../format/FORMAT.md");
@@ -11,27 +11,27 @@ fn messages_say_what_where_and_by_how_much() {
     let found = Fingerprint { a: 1, b: 2 };
     let table: &[(Error, &str, &str)] = &[
         (
-            Error::Damaged { place: Place::Preamble, damage: Damage::Magic },
+            Error::Damaged { part: Part::Preamble, damage: Damage::Magic },
             "damaged",
             "damaged patch, preamble: this is not a Pulse patch (magic bytes differ) (rule 1)",
         ),
         (
-            Error::Damaged { place: Place::Segment(7), damage: Damage::SegmentHash },
+            Error::Damaged { part: Part::Segment(7), damage: Damage::SegmentHash },
             "damaged",
             "damaged patch, segment 7: the segment's hash differs (rule 16)",
         ),
         (
-            Error::Damaged { place: Place::End, damage: Damage::Trailing },
+            Error::Damaged { part: Part::End, damage: Damage::Trailing },
             "damaged",
             "damaged patch, end: bytes follow the last segment (rule 22)",
         ),
         (
-            Error::Truncated { place: Place::Header, missing: 40 },
+            Error::Truncated { part: Part::Header, missing: 40 },
             "truncated",
             "the patch ends early, header: 40 more bytes expected",
         ),
         (
-            Error::Truncated { place: Place::Payload, missing: 1 },
+            Error::Truncated { part: Part::Payload, missing: 1 },
             "truncated",
             "the patch ends early, payload: 1 more bytes expected",
         ),

@@ -34,7 +34,7 @@ pub struct Layout {
 
 /// A tensor in a buffer.
 #[derive(Debug, Clone)]
-pub struct Placed<B> {
+pub struct Located<B> {
     buffer: B,
     buffer_bytes: u64,
     storage: Storage,
@@ -79,12 +79,12 @@ impl<B> Window<B> {
 }
 
 /// Checks that `layout` can hold `tensor` in `buffer`, and that kernels can work on it there.
-pub(crate) fn place<P: Port>(
+pub(crate) fn locate<P: Port>(
     tensor: &Tensor,
     buffer: &P::Buffer,
     layout: Layout,
     port: &P,
-) -> Result<Placed<P::Buffer>, Error> {
+) -> Result<Located<P::Buffer>, Error> {
     let (buffer_bytes, limits) = (port.size(buffer), &port.limits());
     let refuse = |problem: String| Error::Binding { tensor: tensor.name.clone(), problem };
     if !port.usable(buffer) {
@@ -125,7 +125,7 @@ pub(crate) fn place<P: Port>(
     let end = end.filter(|end| *end <= buffer_bytes);
     let end = end.ok_or_else(|| refuse(format!("it ends behind its buffer of {buffer_bytes} bytes")))?;
     let contiguous = !layout.transposed && stride == across;
-    let placed = Placed {
+    let located = Located {
         buffer: buffer.clone(),
         buffer_bytes,
         storage,
@@ -141,16 +141,16 @@ pub(crate) fn place<P: Port>(
     };
     // What one binding cannot cover is cut, down to a block of rows; columns that follow one another cannot be.
     let least = if layout.transposed { cells as u32 } else { (cells as u32).min(BLOCK_CELLS as u32) };
-    let (needed, most) = (placed.range(0, least, limits).1 + limits.offset_alignment, limits.binding_bytes);
+    let (needed, most) = (located.range(0, least, limits).1 + limits.offset_alignment, limits.binding_bytes);
     if needed > most {
         return Err(refuse(format!(
             "laid out so, {needed} bytes must fit one binding, which this device limits to {most}"
         )));
     }
-    Ok(placed)
+    Ok(located)
 }
 
-impl<B: PartialEq> Placed<B> {
+impl<B: PartialEq> Located<B> {
     /// Whether the two share a byte. Of tensors with one stride, as those of a fused matrix are, each row is looked at; others are taken
     /// as whole ranges.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
@@ -170,7 +170,7 @@ impl<B: PartialEq> Placed<B> {
     }
 }
 
-impl<B: Clone> Placed<B> {
+impl<B: Clone> Located<B> {
     /// Cuts a piece (of cells as the checkpoint counts them) into windows that one binding covers each.
     pub(crate) fn windows(
         &self,

@@ -26,7 +26,7 @@ pub mod wgpu_port;
 pub use job::Job;
 #[cfg(target_arch = "wasm32")]
 pub use js_port::JsPort;
-pub use layout::{Element, Layout, Placed};
+pub use layout::{Element, Layout, Located};
 pub use port::{DeviceLimits, Port};
 pub use receiver::GpuReceiver;
 pub use scratch::Counts;

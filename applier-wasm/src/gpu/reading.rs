@@ -3,7 +3,7 @@
 use super::changes::{Absolute, Contextual};
 use super::half;
 use super::kernels::Storage;
-use super::layout::Placed;
+use super::layout::Located;
 use super::plan::{PlannedSegment, Work};
 use super::port::DeviceLimits;
 use super::scratch::Need;
@@ -17,16 +17,16 @@ use std::ops::Range;
 /// Cuts the pieces of a segment into windows. Nothing is decoded yet.
 pub(crate) fn cut<B: Clone>(
     header: &Header,
-    planned: &BoundSegment<'_, Placed<B>>,
+    planned: &BoundSegment<'_, Located<B>>,
     limits: &DeviceLimits,
 ) -> Result<PlannedSegment<B>, Error> {
     let mut windows = Vec::new();
-    for (Piece { tensor, first_cell, cells }, placed) in &planned.pieces {
+    for (Piece { tensor, first_cell, cells }, located) in &planned.pieces {
         let salt = Salt::new(header.seed, *tensor as u32, 0);
-        windows.extend(placed.windows(salt, first_cell.get(), *cells, limits)?);
+        windows.extend(located.windows(salt, first_cell.get(), *cells, limits)?);
     }
     let cells = header.segment(planned.index)?.entry().cells;
-    let split = planned.pieces.first().map_or(1, |(_, placed)| placed.split());
+    let split = planned.pieces.first().map_or(1, |(_, located)| located.split());
     Ok(PlannedSegment { index: planned.index, cells, split, ..PlannedSegment::of(windows) })
 }
 

@@ -1,7 +1,7 @@
 //! Patches into GPU buffers: surveyed first, then written batch by batch, and surveyed again.
 
 use super::job::{Batch, Job};
-use super::layout::Placed;
+use super::layout::Located;
 use super::plan::Work;
 use super::port::{Command, Port};
 use super::reading::{Filling, cut, decode};
@@ -33,7 +33,7 @@ impl<P: Port> GpuReceiver<P> {
     async fn read<S: Source>(
         &mut self,
         patch: &mut Patch<S>,
-        planned: &[BoundSegment<'_, Placed<P::Buffer>>],
+        planned: &[BoundSegment<'_, Located<P::Buffer>>],
         options: &Options,
         hooks: &impl Hooks,
     ) -> Result<Job<P::Buffer>, Error> {
@@ -155,13 +155,13 @@ impl<P: Port> GpuReceiver<P> {
 }
 
 impl<P: Port> Receiver for GpuReceiver<P> {
-    type Binding = Placed<P::Buffer>;
+    type Binding = Located<P::Buffer>;
     type Verified = Job<P::Buffer>;
 
     async fn verify<S: Source>(
         &mut self,
         patch: &mut Patch<S>,
-        planned: &[BoundSegment<'_, Placed<P::Buffer>>],
+        planned: &[BoundSegment<'_, Located<P::Buffer>>],
         options: &Options,
         hooks: &impl Hooks,
     ) -> Result<Job<P::Buffer>, Error> {
@@ -174,7 +174,7 @@ impl<P: Port> Receiver for GpuReceiver<P> {
     async fn write<S: Source>(
         &mut self,
         patch: &mut Patch<S>,
-        _: &[BoundSegment<'_, Placed<P::Buffer>>],
+        _: &[BoundSegment<'_, Located<P::Buffer>>],
         mut job: Job<P::Buffer>,
         guard: &mut Guard<'_>,
         hooks: &impl Hooks,

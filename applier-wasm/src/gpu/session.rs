@@ -1,6 +1,6 @@
 //! A session over GPU buffers: where tensors are, and what can be asked of them between patches.
 
-use super::layout::{Element, Layout, Placed, place};
+use super::layout::{Element, Layout, Located, locate};
 use super::plan::{self, PlannedSegment};
 use super::port::{Command, Port};
 use super::receiver::GpuReceiver;
@@ -35,8 +35,8 @@ impl<P: Port> Session<P> {
             let problem = "f16 alone does not tell its cells: bind_f16 takes the exceptions".into();
             return Err(Error::Binding { tensor: tensor.name, problem });
         }
-        let placed = self.place(&tensor, buffer, layout)?;
-        self.bound.bind(tensor, placed)
+        let located = self.locate(&tensor, buffer, layout)?;
+        self.bound.bind(tensor, located)
     }
 
     /// Says where a tensor of BF16 cells is that the engine holds as f16, as [`half::convert`](super::half::convert) gives them,
@@ -53,28 +53,28 @@ impl<P: Port> Session<P> {
         layout: Layout,
         exceptions: &[(u32, u16)],
     ) -> Result<(), Error> {
-        let placed = self.place(&tensor, buffer, Layout { element: Element::F16, ..layout })?;
+        let located = self.locate(&tensor, buffer, Layout { element: Element::F16, ..layout })?;
         let cells = tensor.cells().map_or(0, |cells| cells.get());
         let checked = check_exceptions(exceptions, cells);
         checked.map_err(|problem| Error::Binding { tensor: tensor.name.clone(), problem })?;
         let memory = &mut self.receiver.memory;
-        let placed = placed.with_side(memory.sides.len());
+        let located = located.with_side(memory.sides.len());
         memory.add_side(exceptions, cells)?;
-        let bound = self.bound.bind(tensor, placed);
+        let bound = self.bound.bind(tensor, located);
         if bound.is_err() {
             memory.drop_last_side();
         }
         bound
     }
 
-    fn place(&self, tensor: &Tensor, buffer: &P::Buffer, layout: Layout) -> Result<Placed<P::Buffer>, Error> {
+    fn locate(&self, tensor: &Tensor, buffer: &P::Buffer, layout: Layout) -> Result<Located<P::Buffer>, Error> {
         self.check_sound()?;
-        let placed = place(tensor, buffer, layout, self.port())?;
-        match self.bound.iter().find(|(other, at)| other.name != tensor.name && at.overlaps(&placed)) {
+        let located = locate(tensor, buffer, layout, self.port())?;
+        match self.bound.iter().find(|(other, at)| other.name != tensor.name && at.overlaps(&located)) {
             Some((other, _)) => {
                 Err(Error::Binding { tensor: tensor.name.clone(), problem: Error::overlap(&other.name) })
             }
-            None => Ok(placed),
+            None => Ok(located),
         }
     }
 
@@ -85,7 +85,7 @@ impl<P: Port> Session<P> {
     pub async fn exceptions(&self, tensor: &str) -> Result<Vec<(u32, u16)>, Error> {
         self.check_sound()?;
         let found = self.bound.iter().find(|(bound, _)| bound.name == tensor);
-        let side = found.and_then(|(_, placed)| placed.side());
+        let side = found.and_then(|(_, located)| located.side());
         let none = || Error::Misuse { what: format!("no tensor {tensor} is bound as f16") };
         self.receiver.memory.exceptions(side.ok_or_else(none)?).await
     }
@@ -103,9 +103,9 @@ impl<P: Port> Session<P> {
         let memory = &mut self.receiver.memory;
         let limits = memory.port.limits();
         let mut segments = Vec::new();
-        for (number, (tensor, placed)) in (0..).zip(self.bound.iter()) {
+        for (number, (tensor, located)) in (0..).zip(self.bound.iter()) {
             let cells = tensor.cells().map_or(0, |cells| cells.get());
-            let windows = placed.all_windows(Salt::new(seed, number, 0), cells, &limits)?;
+            let windows = located.all_windows(Salt::new(seed, number, 0), cells, &limits)?;
             segments.extend(windows.into_iter().map(|window| PlannedSegment::of(vec![window])));
         }
         let mut sum = Fingerprint::ZERO;

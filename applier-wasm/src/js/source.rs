@@ -5,7 +5,7 @@ use crate::js::error::message_of;
 use crate::source::Source;
 use core::ops::Range;
 use js_sys::{Promise, Uint8Array};
-use pulse_format::{Error as PatchError, Place};
+use pulse_format::{Error as PatchError, Part};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
@@ -34,7 +34,7 @@ impl Source for JsSource {
         let bytes: Uint8Array = JsFuture::from(promise).await.map_err(failed)?.into();
         match bytes.length() as usize {
             found if found < length => {
-                Err(PatchError::Truncated { place: Place::Payload, missing: (length - found) as u64 }.into())
+                Err(PatchError::Truncated { part: Part::Payload, missing: (length - found) as u64 }.into())
             }
             found if found > length => {
                 Err(Error::Source { message: "it gave more bytes than it was asked for".into() })

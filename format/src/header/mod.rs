@@ -10,7 +10,7 @@ pub use tensors::Tensor;
 
 use crate::bytes::{Cursor, push_varint};
 use crate::codec::{Deflate, Inflate};
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::fingerprint::Fingerprint;
 use crate::layout::{MAX_MODELS, MAX_RUN_ID_BYTES, PREAMBLE_BYTES};
 use crate::limits::Limits;
@@ -65,7 +65,7 @@ impl Header {
     /// Any but `WrongBase` and `WrongTarget`.
     pub fn read(bytes: &[u8], codec: &impl Inflate, limits: &Limits) -> Result<Self, Error> {
         let preamble = Preamble::read(bytes, limits)?;
-        let mut cursor = Cursor::new(bytes.get(PREAMBLE_BYTES..).unwrap_or_default(), Place::Header);
+        let mut cursor = Cursor::new(bytes.get(PREAMBLE_BYTES..).unwrap_or_default(), Part::Header);
         let packed = cursor.take(preamble.packed_bytes as usize)?;
         let raw = preamble.unpack(bytes, packed, codec)?;
         let mut header = Self::from_raw(&raw, limits)?;
@@ -98,7 +98,7 @@ impl Header {
     }
 
     fn from_raw(raw: &[u8], limits: &Limits) -> Result<Self, Error> {
-        let mut cursor = Cursor::new(raw, Place::Header);
+        let mut cursor = Cursor::new(raw, Part::Header);
         let run_id_bytes = cursor.varint()?;
         if run_id_bytes > MAX_RUN_ID_BYTES as u64 {
             return Err(cursor.damaged(Damage::Text));

@@ -2,7 +2,7 @@
 
 use crate::bytes::Cursor;
 use crate::codec::Inflate;
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::layout::{HASH_BYTES, MAGIC, PREAMBLE_BYTES, PREAMBLE_HASHED_BYTES, VERSION};
 use crate::limits::Limits;
 use alloc::vec::Vec;
@@ -42,7 +42,7 @@ impl Preamble {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Truncated`], [`Error::Unsupported`] for another version, [`Error::Limit`].
     pub fn read(bytes: &[u8], limits: &Limits) -> Result<Self, Error> {
-        let mut cursor = Cursor::new(bytes, Place::Preamble);
+        let mut cursor = Cursor::new(bytes, Part::Preamble);
         // A wrong first byte is no patch, however few bytes there are.
         if !MAGIC.starts_with(bytes) && !bytes.starts_with(&MAGIC) {
             return Err(cursor.damaged(Damage::Magic));

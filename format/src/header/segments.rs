@@ -103,15 +103,15 @@ impl Segment {
     /// Checks length and hash of `payload`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] or [`Error::Truncated`], with [`crate::Place::Payload`].
+    /// [`Error::Damaged`] or [`Error::Truncated`], with [`crate::Part::Payload`].
     pub fn check_payload(&self, payload: &[u8]) -> Result<(), Error> {
-        let place = crate::Place::Payload;
+        let part = crate::Part::Payload;
         let missing = u64::from(self.bytes).saturating_sub(payload.len() as u64);
         if missing > 0 {
-            return Err(Error::Truncated { place, missing });
+            return Err(Error::Truncated { part, missing });
         }
         if payload.len() as u64 != u64::from(self.bytes) || (self.bytes > 0 && blake3::hash(payload) != self.hash) {
-            return Err(Error::Damaged { place, damage: Damage::SegmentHash });
+            return Err(Error::Damaged { part, damage: Damage::SegmentHash });
         }
         Ok(())
     }

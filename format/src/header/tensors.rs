@@ -2,7 +2,7 @@
 
 use crate::bytes::{Cursor, push_varint};
 use crate::dtype::Dtype;
-use crate::error::{Damage, Error, Place};
+use crate::error::{Damage, Error, Part};
 use crate::layout::{MAX_NAME_BYTES, MAX_RANK};
 use crate::limits::Limits;
 use crate::units::CellCount;
@@ -41,7 +41,7 @@ impl Tensor {
     pub fn check(&self) -> Result<(), Damage> {
         let mut entry = Vec::new();
         write_one(self, &[], &mut entry);
-        match read_one(&mut Cursor::new(&entry, Place::Header), &[]) {
+        match read_one(&mut Cursor::new(&entry, Part::Header), &[]) {
             Err(Error::Damaged { damage, .. }) => Err(damage),
             _ => self.cells().map(drop).ok_or(Damage::Shape),
         }
