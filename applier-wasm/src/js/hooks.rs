@@ -1,8 +1,9 @@
 //! A JS object as the caller's hooks.
 
 use crate::error::Error;
-use crate::hooks::{Hooks, Progress};
+use crate::hooks::{Hooks, Intent, Progress};
 use crate::js::error::message_of;
+use crate::js::object::{count, object};
 use js_sys::Promise;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
@@ -17,6 +18,9 @@ extern "C" {
 
     #[wasm_bindgen(method)]
     fn progress(this: &JsHooks, phase: &str, done: f64, total: f64);
+
+    #[wasm_bindgen(method)]
+    fn verified(this: &JsHooks, intent: &JsValue);
 
     #[wasm_bindgen(method)]
     fn pause(this: &JsHooks) -> Promise;
@@ -35,6 +39,19 @@ impl Hooks for JsHooks {
 
     fn progress(&self, progress: Progress) {
         JsHooks::progress(self, progress.phase.name(), progress.done as f64, progress.total as f64);
+    }
+
+    fn verified(&self, intent: Intent) {
+        let Intent { base_step, target_step, changes, cells, patch_bytes, undo_bytes } = intent;
+        let intent = object([
+            ("baseStep", count(base_step.get())),
+            ("targetStep", count(target_step.get())),
+            ("changes", count(changes)),
+            ("cells", count(cells)),
+            ("patchBytes", count(patch_bytes)),
+            ("undoBytes", undo_bytes.map_or(JsValue::UNDEFINED, count)),
+        ]);
+        JsHooks::verified(self, &intent);
     }
 
     async fn pause(&self) {
