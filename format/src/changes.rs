@@ -27,10 +27,17 @@ impl ClassChanges {
 }
 
 /// The changes of one segment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextualChanges {
     /// By exponent class.
     pub classes: [ClassChanges; CLASSES],
+}
+
+impl Default for ContextualChanges {
+    /// None.
+    fn default() -> Self {
+        Self { classes: core::array::from_fn(|_| ClassChanges::default()) }
+    }
 }
 
 impl ContextualChanges {

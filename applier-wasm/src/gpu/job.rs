@@ -71,17 +71,24 @@ impl<B: Clone> Job<B> {
         self.commands = batches.iter().map(plan).collect();
     }
 
-    /// The commands of some kinds, kind after kind, of the segments of a batch that `wanted` takes by their number.
+    /// Appends the commands of some kinds, kind after kind, of a batch: of all its segments, or of those that `only` lists.
+    // Out of line: it is called in many places, and wasm is downloaded.
+    #[inline(never)]
     pub(crate) fn commands(
         &self,
         batch: usize,
         kinds: &[Kind<B>],
-        wanted: impl Fn(usize) -> bool,
-    ) -> impl Iterator<Item = Command<B>> {
-        let segments = self.batches.get(batch).map_or(0..0, |batch| batch.segments.clone());
-        let commands = self.commands.get(batch).map(|commands| commands.segments.as_slice()).unwrap_or_default();
-        let wanted: Vec<_> = segments.zip(commands).filter(|(number, _)| wanted(*number)).collect();
-        kinds.iter().flat_map(move |kind| wanted.clone().into_iter().flat_map(move |(_, of)| kind(of).iter().cloned()))
+        only: Option<&[usize]>,
+        commands: &mut Vec<Command<B>>,
+    ) {
+        let (Some(planned), Some(batch)) = (self.commands.get(batch), self.batches.get(batch)) else { return };
+        for kind in kinds {
+            for (number, segment) in batch.segments.clone().zip(&planned.segments) {
+                if only.is_none_or(|only| only.binary_search(&number).is_ok()) {
+                    commands.extend_from_slice(kind(segment));
+                }
+            }
+        }
     }
 
     /// Lets the parameters of a batch take effect; one batch alone has kept them since it was surveyed.
@@ -90,25 +97,27 @@ impl<B: Clone> Job<B> {
         memory.write(&self.scratch.params, params)
     }
 
-    /// Moves the segments that `wanted` takes, of the first `batches`, and looks at what all of these hold then.
+    /// Moves the segments of the first `batches`, all or those that `only` lists, and looks at what all of these hold then.
     pub(crate) async fn run<P: Port<Buffer = B>>(
         &self,
         memory: &Memory<P>,
         batches: usize,
         moves: Kind<B>,
-        wanted: impl Fn(usize) -> bool,
+        only: Option<&[usize]>,
     ) -> Result<Vec<u32>, Error> {
         let mut commands = vec![Command::Clear(self.scratch.sums.clone())];
         for batch in 0..batches {
             self.set_params(memory, batch)?;
-            commands.extend(self.commands(batch, &[moves], &wanted));
-            commands.extend(self.commands(batch, &[|of| &of.confirm], |_| true));
+            self.commands(batch, &[moves], only, &mut commands);
+            self.commands(batch, &[|of| &of.confirm], None, &mut commands);
             memory.submit(&std::mem::take(&mut commands))?;
             if batches > 1 {
                 memory.port.settle().await?;
             }
         }
-        self.results(memory).await
+        let results = self.results(memory).await?;
+        memory.note_keys(&self.segments, &results);
+        Ok(results)
     }
 
     /// Reads what was found of every segment.
@@ -116,18 +125,23 @@ impl<B: Clone> Job<B> {
         memory.read_words(&self.scratch.sums, results::result_words(self.segments.len())).await
     }
 
-    /// The segments of the first `batches` that change and were not found as `expected`, with what was found.
-    pub(crate) fn differing(
-        &self,
-        batches: usize,
-        results: &[u32],
-        expected: &[Fingerprint],
-    ) -> Vec<(usize, Fingerprint)> {
+    /// The segments of the first `batches` that change and were not found as `expected`.
+    #[inline(never)]
+    fn differing(&self, batches: usize, results: &[u32], expected: &[Fingerprint]) -> Vec<usize> {
         let end = batches.checked_sub(1).and_then(|last| self.batches.get(last)).map_or(0, |batch| batch.segments.end);
-        let changed = self.segments.iter().zip(expected).enumerate().take(end);
-        let changed = changed.filter(|(_, (segment, _))| segment.is_changed());
-        let found = changed.map(|(number, (_, expected))| (number, *expected, Results::of(results, number).target()));
-        found.filter(|(_, expected, found)| expected != found).map(|(number, _, found)| (number, found)).collect()
+        let segments = self.segments.iter().zip(expected).enumerate().take(end);
+        let differs = |number: usize, expected: Fingerprint| Results::of(results, number).target() != expected;
+        let found =
+            segments.filter(|(number, (segment, expected))| segment.is_changed() && differs(*number, **expected));
+        found.map(|(number, _)| number).collect()
+    }
+
+    /// Refuses a run that did not lead to what is `expected` of the first `batches`.
+    pub(crate) fn check(&self, batches: usize, results: &[u32], expected: &[Fingerprint]) -> Result<(), Error> {
+        let Some(number) = self.differing(batches, results, expected).first().copied() else { return Ok(()) };
+        let segment = self.segments.get(number).map_or(number, |segment| segment.index);
+        let expected = expected.get(number).copied().unwrap_or_default();
+        Err(pulse_format::Error::WrongTarget { segment, found: Results::of(results, number).target(), expected }.into())
     }
 
     /// Brings the segments of the first `batches` that are not as `origin` says there, by `moves`.
@@ -140,25 +154,17 @@ impl<B: Clone> Job<B> {
         moves: Kind<B>,
         origin: &[Fingerprint],
     ) -> Result<(), Error> {
-        let found = self.run(memory, batches, moves, |_| false).await?;
-        let moved = self.differing(batches, &found, origin);
-        if moved.is_empty() {
-            memory.note_keys(&self.segments, &found);
-            return Ok(());
+        let mut moved = Vec::new();
+        loop {
+            // The first time nothing is moved, only looked at.
+            let results = self.run(memory, batches, moves, Some(&moved)).await?;
+            if !moved.is_empty() {
+                return self.check(batches, &results, origin);
+            }
+            moved = self.differing(batches, &results, origin);
+            if moved.is_empty() {
+                return Ok(());
+            }
         }
-        let is_moved = |number: usize| moved.binary_search_by_key(&number, |(number, _)| *number).is_ok();
-        let found = self.run(memory, batches, moves, is_moved).await?;
-        memory.note_keys(&self.segments, &found);
-        match self.differing(batches, &found, origin).first() {
-            Some((number, found)) => Err(self.wrong(*number, *found, origin)),
-            None => Ok(()),
-        }
-    }
-
-    /// That segment `number` was found as it should not be.
-    pub(crate) fn wrong(&self, number: usize, found: Fingerprint, expected: &[Fingerprint]) -> Error {
-        let segment = self.segments.get(number).map_or(number, |segment| segment.index);
-        let expected = expected.get(number).copied().unwrap_or_default();
-        pulse_format::Error::WrongTarget { segment, found, expected }.into()
     }
 }

@@ -168,22 +168,36 @@ impl JsPort {
     }
 
     /// Any other exception.
+    #[inline(never)]
     fn refused(&self, thrown: &JsValue) -> Error {
         self.alive().err().unwrap_or_else(|| Error::Gpu { message: message(thrown) })
     }
 
     /// Does something within error scopes, whose answers are kept for the next wait.
     fn scoped<T>(&self, work: impl FnOnce() -> Thrown<T>) -> Result<T, Error> {
-        self.alive()?;
-        for filter in FILTERS {
-            self.device.push_error_scope(filter).map_err(|thrown| self.gone(&thrown))?;
-        }
+        self.open_scopes()?;
         let done = work();
+        self.close_scopes()?;
+        done.map_err(|thrown| self.refused(&thrown))
+    }
+
+    // Out of line, as what follows: once in the module instead of once for each kind of work.
+    #[inline(never)]
+    fn open_scopes(&self) -> Result<(), Error> {
+        self.alive()?;
+        FILTERS
+            .into_iter()
+            .try_for_each(|filter| self.device.push_error_scope(filter))
+            .map_err(|thrown| self.gone(&thrown))
+    }
+
+    #[inline(never)]
+    fn close_scopes(&self) -> Result<(), Error> {
         for filter in FILTERS.into_iter().rev() {
             let answer = self.device.pop_error_scope().map_err(|thrown| self.gone(&thrown))?;
             self.scopes.borrow_mut().push((filter, JsFuture::from(answer)));
         }
-        done.map_err(|thrown| self.refused(&thrown))
+        Ok(())
     }
 
     /// The first error among what was kept.

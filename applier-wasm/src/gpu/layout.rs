@@ -165,7 +165,8 @@ impl<B: PartialEq> Located<B> {
             return true;
         }
         // Around a circle of one stride each row covers an arc, and arcs that do not meet are rows that never do.
-        let distance = (other.bytes.start as i128 - self.bytes.start as i128).rem_euclid(one.stride.into()) as u64;
+        let [one_start, two_start] = [self, other].map(|tensor| tensor.bytes.start % one.stride);
+        let distance = (two_start + one.stride - one_start) % one.stride;
         distance < one.across || distance + two.across > one.stride
     }
 }

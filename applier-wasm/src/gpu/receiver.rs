@@ -85,7 +85,7 @@ impl<P: Port> GpuReceiver<P> {
         for batch in 0..job.batches.len() {
             stop_if_cancelled(hooks)?;
             job.set_params(&self.memory, batch)?;
-            commands.extend(job.commands(batch, &[|of| &of.survey], |_| true));
+            job.commands(batch, &[|of| &of.survey], None, &mut commands);
             self.memory.submit(&std::mem::take(&mut commands))?;
         }
         let results = job.results(&self.memory).await?;
@@ -123,9 +123,9 @@ impl<P: Port> GpuReceiver<P> {
             if !is_alone {
                 // Later batches have overwritten what a survey left in the scratch memory.
                 job.set_params(&self.memory, number)?;
-                commands.extend(job.commands(number, &[|of| &of.survey], |_| true));
+                job.commands(number, &[|of| &of.survey], None, &mut commands);
             }
-            commands.extend(job.commands(number, &[|of| &of.resolve, |of| &of.forth, |of| &of.confirm], |_| true));
+            job.commands(number, &[|of| &of.resolve, |of| &of.forth, |of| &of.confirm], None, &mut commands);
             guard.begin_writing();
             *begun = number + 1;
             self.memory.submit(&commands)?;
@@ -205,16 +205,8 @@ impl<P: Port> Receiver for GpuReceiver<P> {
         job.plan_again(&mut self.memory).map_err(Failure::Old)?;
         let batches = job.batches.len();
         guard.begin_writing();
-        let undone = match job.run(&self.memory, batches, |of| &of.back, |_| true).await {
-            Ok(results) => {
-                self.memory.note_keys(&job.segments, &results);
-                match job.differing(batches, &results, &job.bases).first() {
-                    Some((number, found)) => Err(job.wrong(*number, *found, &job.bases)),
-                    None => Ok(()),
-                }
-            }
-            Err(error) => Err(error),
-        };
+        let undone = job.run(&self.memory, batches, |of| &of.back, None).await;
+        let undone = undone.and_then(|results| job.check(batches, &results, &job.bases));
         let Err(error) = undone else {
             self.last = None;
             self.memory.drop_kept();

@@ -1,37 +1,23 @@
-//! Sessions over a GPU, for JS: over a page's own device, and, with the feature, over one that wgpu opens.
+//! Sessions over a GPU, for JS. `own_gpu.rs` has what only those have whose device wgpu opened.
 
 use crate::error::Error;
 use crate::gpu::{Element, JsPort, Layout, Session, canary, half};
 use crate::js::error::to_js;
 use crate::js::object::{integer, object, tensor_of};
-use crate::js::session::options_of;
+#[cfg(feature = "wgpu")]
+use crate::js::page_port::PagePort;
+use crate::js::session::{options_of, session};
+#[cfg(not(feature = "wgpu"))]
+use JsPort as PagePort;
 use wasm_bindgen::prelude::*;
 
-/// What a session over a GPU does, whichever port it has.
-macro_rules! gpu_session {
-    ($raw:ident) => {
-        $crate::js::session::session!($raw);
-
-        #[wasm_bindgen]
-        impl $raw {
-            pub async fn fingerprint(&mut self, seed: u64) -> Result<String, JsValue> {
-                let fingerprint = self.session.fingerprint(seed).await;
-                fingerprint.map(|found| found.to_string()).map_err(|error| $crate::js::error::to_js(&error))
-            }
-        }
-    };
-}
-
-#[cfg(feature = "wgpu")]
-pub(super) use gpu_session;
-
-/// See `GpuSession` of the package.
+/// See `GpuSession` and `OwnGpuSession` of the package: one class, so that the module has its methods once.
 #[wasm_bindgen]
 pub struct RawGpuSession {
-    session: Session<JsPort>,
+    pub(super) session: Session<PagePort>,
 }
 
-gpu_session!(RawGpuSession);
+session!(RawGpuSession);
 
 #[wasm_bindgen]
 impl RawGpuSession {
@@ -45,7 +31,12 @@ impl RawGpuSession {
     ) -> Result<Self, JsValue> {
         let port = JsPort::adopt(device).map_err(|error| to_js(&error))?;
         canary::check(&port).await.map_err(|error| to_js(&error))?;
-        Ok(Self { session: Session::new(port, options_of(step, &limits, scratch, undo)) })
+        Ok(Self { session: Session::new(port.into(), options_of(step, &limits, scratch, undo)) })
+    }
+
+    pub async fn fingerprint(&mut self, seed: u64) -> Result<String, JsValue> {
+        let fingerprint = self.session.fingerprint(seed).await;
+        fingerprint.map(|found| found.to_string()).map_err(|error| to_js(&error))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the wrapper passes them by name")]

@@ -11,5 +11,7 @@ mod memory;
 mod object;
 #[cfg(feature = "wgpu")]
 mod own_gpu;
+#[cfg(feature = "wgpu")]
+mod page_port;
 mod session;
 mod source;
