@@ -208,6 +208,7 @@ pub struct Placer<'a> {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it for a segment, on the stack")]
 enum Work<'a> {
     Unchanged(Fingerprint),
     Contextual(FloatFormat, ContextualPlacer<'a>),
