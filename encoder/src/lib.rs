@@ -54,3 +54,8 @@ pub use printable::printable;
 pub use progress::{Progress, Silent};
 pub use tree::{OtherFiles, weights_outside};
 pub use zstd::Zstd;
+
+/// The README's examples in Rust compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
