@@ -1,4 +1,11 @@
 // What every entry of the package offers.
+/// <reference lib="esnext.disposable" />
+
+/** A `GPUDevice`, where its types are known (@webgpu/types, or a DOM library that has them); else what the package uses of one. */
+export type Device = typeof globalThis extends { GPUDevice: { prototype: infer D } } ? D : { readonly queue: object; readonly limits: object; readonly lost: Promise<unknown> };
+
+/** A `GPUBuffer`, likewise. */
+export type DeviceBuffer = typeof globalThis extends { GPUBuffer: { prototype: infer B } } ? B : { readonly size: number; readonly usage: number };
 
 /** An element type, by the name safetensors gives it. */
 export type Dtype =
@@ -32,10 +39,11 @@ export interface CustomSource {
 
 /**
  * Where a patch comes from. A string or URL is fetched by ranges, only those that are needed; a server that ignores ranges
- * gives the whole body.
+ * gives the whole body. A `file:` URL is read where the runtime can read files.
  */
 export type PatchSource =
-  | ArrayBufferView | ArrayBuffer | SharedArrayBuffer | Blob | Response | ReadableStream<Uint8Array> | URL | string | CustomSource;
+  | ArrayBufferView | ArrayBuffer | SharedArrayBuffer | Blob | Response | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array> | URL | string
+  | CustomSource;
 
 export interface ProgressEvent {
   /** `verify` writes nothing. */
@@ -46,10 +54,37 @@ export interface ProgressEvent {
   total: number;
 }
 
+/** All was verified; what follows is `quiesce` and the first write. */
+export interface VerifiedEvent {
+  phase: 'verified';
+  baseStep: number;
+  targetStep: number;
+  /** Cells that will change, of those that are bound. */
+  changes: number;
+  cells: number;
+  patchBytes: number;
+  /** Bytes kept so that the patch can be taken back; undefined if that is over the session's `undoBytes`: there is no `undo` then. */
+  undoBytes?: number;
+}
+
+/** A request is made again. */
+export interface RetryEvent {
+  phase: 'retry';
+  /** Requests in a row that have failed. */
+  attempt: number;
+  delayMs: number;
+  /** Why. */
+  message: string;
+}
+
+export type ApplyEvent = ProgressEvent | VerifiedEvent | RetryEvent;
+
 export interface ApplyOptions {
   /** Stops it with code `aborted`, as long as nothing is written; after that, the weights become whole first. */
   signal?: AbortSignal;
-  onProgress?: (event: ProgressEvent) => void;
+  onProgress?: (event: ApplyEvent) => void;
+  /** A server that sends nothing for so long is given up: 30,000 by default. */
+  idleMilliseconds?: number;
   /** Called once before the first write: the engine must not use the weights until `invalidate`. */
   quiesce?: () => void | Promise<void>;
   /** Called when the weights are whole again: what was derived from them (key and value caches, packed copies) is void. */
@@ -67,10 +102,17 @@ export interface Applied {
   patchBytes: number;
   /** Of the bound tensors now, with the patch's seed: 16 hexadecimal digits. */
   fingerprint: string;
+  /** Bytes kept so that `undo` can take the patch back; undefined if that was over the session's `undoBytes`. */
+  undoBytes?: number;
+  /** Milliseconds of each phase. */
+  times: { verify: number; write: number; confirm: number };
 }
 
-/** Await it for the result, or loop over it for events; it runs either way. */
-export interface Apply<T = Applied> extends Promise<T>, AsyncIterable<ProgressEvent> {}
+/**
+ * Await it for the result, or loop over it for events; it runs either way. Leaving the loop early stops it, as long as nothing is written;
+ * a failure after that is one of this promise.
+ */
+export interface Apply<T = Applied> extends Promise<T>, AsyncIterable<ApplyEvent> {}
 
 export type ErrorCode =
   | 'damaged' | 'truncated' | 'unsupported' | 'wrong_base' | 'wrong_target' | 'limit' | 'stale' | 'mismatch' | 'binding' | 'source'
@@ -104,7 +146,7 @@ export interface PatchHeader {
 export type ModuleSource = URL | string | Response | BufferSource | WebAssembly.Module;
 
 export declare class PulseError extends Error {
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions);
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown });
   readonly code: ErrorCode;
 }
 
@@ -117,9 +159,40 @@ export declare function init(module?: ModuleSource): Promise<void>;
 /** What a patch says of itself. Reads the header only. */
 export declare function readHeader(source: PatchSource, options?: { limits?: Limits; signal?: AbortSignal }): Promise<PatchHeader>;
 
+/** What every session has. */
+export interface SessionOptions {
+  /** The step that the weights are; without it the first patch's base is believed, for its fingerprints are checked. */
+  step?: number;
+  limits?: Limits;
+  /** Bytes that may be kept so that the last patch can be taken back, 4 to 16 a change: 256 MiB by default. */
+  undoBytes?: number;
+}
+
+/** What every session does, whatever holds its weights. */
+export declare class Session<T = Applied> {
+  protected constructor();
+  /**
+   * Brings the bound tensors to the patch's target, in place. The patch and the base are verified before the first write, the target after
+   * it; what fails behind the first write is taken back. Tensors that are not bound are skipped. Nothing else may write to the weights
+   * between `quiesce` and `invalidate`.
+   */
+  apply(source: PatchSource, options?: ApplyOptions): Apply<T>;
+  /** Takes the last patch back; gives the step then held. Where it fails the weights are as before, and it can be called again. */
+  undo(options?: Pick<ApplyOptions, 'quiesce' | 'invalidate'>): Promise<number>;
+  /** The step that the weights are, where known. */
+  readonly step: number | undefined;
+  /** The step that `undo` would lead to. */
+  readonly undoStep: number | undefined;
+  /** Whether a failure left weights that are neither old nor new; load them anew, into a new session. */
+  readonly poisoned: boolean;
+  /** Gives the session's own memory back, never yours. */
+  free(): void;
+  [Symbol.dispose](): void;
+}
+
 /** Where a tensor is in a `GPUBuffer`, which needs the usages STORAGE, COPY_SRC and COPY_DST. */
 export interface GpuPlace {
-  buffer: GPUBuffer;
+  buffer: DeviceBuffer;
   /** Where the tensor begins, in bytes; a multiple of the element's size. */
   offset?: number;
   /**
@@ -152,34 +225,25 @@ export interface GpuApplied extends Applied {
   dispatches: number;
   /** Bytes of the session's own buffers. */
   scratchBytes: number;
-  /** Milliseconds of each phase. */
-  times: { verify: number; write: number; confirm: number };
+}
+
+/** Options of a session over a GPU. */
+export interface GpuSessionOptions extends SessionOptions {
+  /** Bounds the session's own buffers, what is kept for undo aside: 16 MiB by default; one segment may need more. */
+  scratchBytes?: number;
+}
+
+/** Tensors in GPU buffers, whoever opened the device. */
+export declare class DeviceSession extends Session<GpuApplied> {
+  /** Of all bound tensors as they are in the buffers now, with a seed of your choice. 16 hexadecimal digits. */
+  fingerprint(seed?: bigint): Promise<string>;
 }
 
 /** Tensors in GPU buffers of an engine, on a device that may be the engine's too. */
-export declare class GpuSession {
-  /**
-   * Works on `device`, after making it compute something (code `no_adapter` if it does not). `step` is the one that the
-   * buffers hold. `scratchBytes` bounds the session's own buffers, 16 MiB by default; one segment may need more.
-   */
-  static open(device: GPUDevice, options?: { step?: number; limits?: Limits; scratchBytes?: number }): Promise<GpuSession>;
+export declare class GpuSession extends DeviceSession {
+  /** Works on `device`, after making it compute something (code `no_adapter` if it does not). */
+  static open(device: Device, options?: GpuSessionOptions): Promise<GpuSession>;
   private constructor();
-  /** Says where a tensor is. It stays the engine's. */
+  /** Says where a tensor is. It stays the engine's; bind tied weights once. */
   bind(name: string, spec: TensorSpec, place: GpuPlace): void;
-  /**
-   * Brings the bound tensors to the patch's target, in place. The patch and the base are verified before the first write, the target after
-   * it; a wrong result is taken back. Nothing else may write to the buffers between `quiesce` and `invalidate`.
-   */
-  apply(source: PatchSource, options?: ApplyOptions): Apply<GpuApplied>;
-  /** Takes the last patch back, as long as the session's own buffers still hold where it wrote; gives the step then held. */
-  undo(options?: Pick<ApplyOptions, 'quiesce' | 'invalidate'>): Promise<number>;
-  /** Of all bound tensors as they are in the buffers now, with a seed of your choice. 16 hexadecimal digits. */
-  fingerprint(seed?: bigint): Promise<string>;
-  /** The step that the buffers hold, where known. */
-  readonly step: number | undefined;
-  /** Whether a failure left weights that are neither old nor new; load them anew, into a new session. */
-  readonly poisoned: boolean;
-  /** Gives the session's own buffers back. */
-  free(): void;
-  [Symbol.dispose](): void;
 }

@@ -1,21 +1,15 @@
-import type { ApplyOptions, Apply, GpuApplied, Limits, PatchSource, TensorSpec } from './types.js';
+import type { Device, DeviceBuffer, GpuSessionOptions, TensorSpec } from './types.js';
+import { DeviceSession } from './types.js';
 
 export * from './types.js';
 
 /** Tensors in buffers of a device that wgpu opens, with the largest limits its adapter has. */
-export declare class OwnGpuSession {
+export declare class OwnGpuSession extends DeviceSession {
   /** Code `no_adapter` where there is none, or wgpu finds no `Window` or `WorkerGlobalScope` (Node, Bun). */
-  static open(options?: { lowPower?: boolean; step?: number; limits?: Limits; scratchBytes?: number }): Promise<OwnGpuSession>;
+  static open(options?: GpuSessionOptions & { lowPower?: boolean }): Promise<OwnGpuSession>;
   private constructor();
   /** Puts packed cells into a buffer of their own and binds it; the buffer lives as long as the session. */
-  load(name: string, spec: TensorSpec, bytes: ArrayBufferView): GPUBuffer;
+  load(name: string, spec: TensorSpec, bytes: ArrayBufferView): DeviceBuffer;
   /** The device, for an engine that is to work on the same buffers. */
-  readonly device: GPUDevice;
-  apply(source: PatchSource, options?: ApplyOptions): Apply<GpuApplied>;
-  undo(options?: Pick<ApplyOptions, 'quiesce' | 'invalidate'>): Promise<number>;
-  fingerprint(seed?: bigint): Promise<string>;
-  readonly step: number | undefined;
-  readonly poisoned: boolean;
-  free(): void;
-  [Symbol.dispose](): void;
+  readonly device: Device;
 }

@@ -1,14 +1,15 @@
 // The receiver over memory, in every runtime: a real chain of patches, every kind of source, stops and failures.
 import * as pulse from '../npm/index.js';
+import { testHttp } from './http.mjs';
 import { SOURCES, testServers } from './sources.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';
 
 const { CpuSession, PulseError, init, readHeader } = pulse;
 
 /** A session over a copy of a checkpoint's file, whose bytes are then those of another. */
-function open(from, { step = from.step, limits } = {}) {
+function open(from, { step = from.step, limits, undoBytes } = {}) {
   const bytes = from.file.slice();
-  const session = new CpuSession({ step, limits });
+  const session = new CpuSession({ step, limits, undoBytes });
   for (const { name, dtype, shape, begin } of tensorsOf(bytes)) session.bind(name, { dtype, shape }, bytes, { offset: begin });
   return { session, bytes };
 }
@@ -45,6 +46,7 @@ async function testSources([base, target]) {
     session.free();
   }
   await testServers(target.patch, make);
+  await testHttp(target.patch, make);
   for (const wrong of [undefined, null, 7, {}, { read: 7 }]) await fails('misuse', () => make().session.apply(wrong));
   await fails('source', () => make().session.apply(new Response(null, { status: 404 })));
   await fails('source', () => make().session.apply({ read: () => Promise.reject(new Error('mine')) })).then((error) =>
@@ -170,6 +172,72 @@ async function testFailures([base, target]) {
   sameBytes(again.bytes, target.file, 'an absolute patch twice');
 }
 
+/** What is applied can be taken back, or it is told before that it cannot; a patch that is refused costs nothing of that. */
+async function testUndo([base, target, next]) {
+  const { session, bytes } = open(base);
+  const events = [];
+  const applied = await session.apply(target.patch, { onProgress: (event) => events.push(event) });
+  const verified = events.find(({ phase }) => phase === 'verified');
+  equal(verified.undoBytes, applied.undoBytes, 'what is kept');
+  assert(applied.undoBytes > 0 && verified.changes === applied.changes, 'told before the first write');
+  equal(session.undoStep, base.step, 'undoStep');
+  await fails('stale', () => session.apply(target.patch));
+  await fails('truncated', () => session.apply(next.patch.slice(0, -1)));
+  await fails('hook', () => session.apply(next.patch, { quiesce: mine }));
+  await fails('hook', () => session.undo({ quiesce: mine }));
+  equal(await session.undo(), base.step, 'the step before');
+  sameBytes(bytes, base.file, 'taken back');
+  equal(session.step, base.step, 'step');
+  await fails('misuse', () => session.undo(), 'twice');
+  const without = open(base, { undoBytes: 0 });
+  equal((await without.session.apply(target.patch)).undoBytes, undefined, 'nothing is kept');
+  await fails('misuse', () => without.session.undo(), 'nothing was kept');
+  sameBytes(without.bytes, target.file, 'and nothing was taken back');
+}
+
+const HTML = '<!doctype html><title>Sign in</title>';
+
+/** A caller's mistake is its own, and the session is as it was. */
+async function testMistakes([base, target]) {
+  const { session, bytes } = open(base);
+  const detached = target.patch.slice();
+  structuredClone(detached.buffer, { transfer: [detached.buffer] });
+  const locked = new Blob([target.patch]).stream();
+  locked.getReader();
+  const used = new Response(target.patch);
+  await used.arrayBuffer();
+  const wrong = { detached, buffer: detached.buffer, locked, used, path: 'relative.pulse', words: { read: async () => 'words' } };
+  for (const [kind, source] of Object.entries(wrong)) {
+    if (kind === 'path' && globalThis.location) continue;
+    await fails('misuse', () => session.apply(source), kind);
+    equal(session.poisoned, false, kind);
+    equal(session.step, base.step, kind);
+  }
+  const tensors = tensorsOf(bytes);
+  const two = new CpuSession();
+  two.bind('a', { dtype: 'BF16', shape: [4] }, bytes, { offset: 0 });
+  const error = await fails('binding', async () => two.bind('b', { dtype: 'BF16', shape: [4] }, bytes.subarray(6), { offset: 0 }), 'tied');
+  assert(error.message.includes('overlaps that of a'), error.message);
+  two.bind('b', { dtype: 'BF16', shape: [4] }, bytes.subarray(8));
+  assert(tensors.length > 0, 'tensors');
+  for (const source of [new Blob([HTML]), new Response(HTML), new TextEncoder().encode(HTML)]) {
+    const refused = await fails('source', () => session.apply(source), 'a page');
+    assert(refused.message.includes('looks like HTML'), refused.message);
+  }
+  // Whoever leaves the loop stops the apply.
+  const later = (offset, length) =>
+    new Promise((resolve) => setTimeout(() => resolve(target.patch.slice(offset, offset + length)), 5));
+  const left = session.apply({ read: later });
+  for await (const _ of left) break;
+  await fails('aborted', () => left);
+  sameBytes(bytes, base.file, 'a loop that was left');
+  const applying = session.apply({ read: async (offset, length) => target.patch.slice(offset, offset + length) }, { quiesce: mine });
+  for await (const { phase } of applying) if (phase === 'verified') break;
+  await fails('hook', () => applying, 'a failure behind a loop that was left');
+  await session.apply(target.patch);
+  sameBytes(bytes, target.file, 'and the session goes on');
+}
+
 /** Arguments of every wrong kind: an error with a code, never a trap. */
 async function testArguments([base, target]) {
   const { session } = open(base);
@@ -210,7 +278,7 @@ export async function run({ runtime, readFile, log }, wasm) {
   assert((await fails('misuse', async () => new CpuSession({ step: -1 }))) instanceof PulseError, 'PulseError');
   const chain = await readChain(readFile);
   const result = await testChain(chain);
-  for (const test of [testSources, testEvents, testStops, testFailures, testArguments]) {
+  for (const test of [testSources, testEvents, testUndo, testMistakes, testStops, testFailures, testArguments]) {
     log(`${runtime}: ${test.name}`);
     await test(chain);
   }

@@ -93,6 +93,24 @@ async function testUndo(gpu, [base, target]) {
   engine.close();
 }
 
+/** A patch of several batches is taken back as one of a single batch is, unless nothing may be kept, which is told. */
+async function testBatches(gpu, [base, target]) {
+  for (const [undoBytes, kept] of [[undefined, true], [0, false]]) {
+    const engine = await Engine.open(gpu, base, { scratchBytes: 1 << 14, undoBytes });
+    const { session } = engine;
+    const events = [];
+    const { undoBytes: bytes, submits } = await session.apply(target.patch, { onProgress: (event) => events.push(event) });
+    assert(submits > 4, `${submits} submits are one batch`);
+    equal(events.find(({ phase }) => phase === 'verified').undoBytes, bytes, 'told before the first write');
+    equal(bytes !== undefined, kept, 'kept');
+    await engine.holds(target.file, 'applied in batches');
+    if (kept) equal(await session.undo(), base.step, 'step after undo');
+    else await fails('misuse', () => session.undo());
+    await engine.holds(kept ? base.file : target.file, 'after undo');
+    engine.close();
+  }
+}
+
 async function testRefusals(gpu, [base, target, next]) {
   const engine = await Engine.open(gpu, base);
   const { session } = engine;
@@ -201,6 +219,7 @@ export async function run({ gpu, readFile }) {
     layouts[name] = await testChain(gpu, steps, name, layout);
   }
   await testUndo(gpu, chain);
+  await testBatches(gpu, chain);
   await testRefusals(gpu, chain);
   await testBindings(gpu, chain);
   await testThrowing(gpu, chain);

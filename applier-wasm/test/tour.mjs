@@ -10,7 +10,7 @@ import { LAYOUTS, laidOut } from './layouts.mjs';
 import { ranged } from './sources.mjs';
 import { assert, equal, readChain, sameBytes, tensorsOf } from './support.mjs';
 
-const TOURS = { 'README.md': ['gpu', 'cpu'], 'applier-wasm/npm/README.md': ['cpu'] };
+const TOURS = { 'README.md': ['gpu', 'cpu'], 'applier-wasm/npm/README.md': ['gpu', 'cpu'] };
 const BASE_STEP = 25;
 const PATCH = /^https:\/\/example\.org\/(\d+)\.pulse$/;
 
@@ -124,8 +124,9 @@ async function runBlock({ kind, code }, context, chain, modules, message) {
 /** `wasm` is a WebAssembly.Module where the runtime compiles none from bytes. */
 export async function run(context, wasm) {
   const { runtime, readFile } = context;
-  wasm ??= await WebAssembly.compile(await readFile('applier-wasm/npm/dist/full/pulse.wasm'));
-  const modules = { 'pulse-applier': pulse, 'pulse-applier/pulse.wasm': { default: wasm } };
+  // The line that the README has for workerd.
+  if (wasm) await pulse.init(wasm);
+  const modules = { 'pulse-applier': pulse };
   const chain = await readChain(readFile);
   const ran = [];
   for (const file of Object.keys(TOURS)) {

@@ -7,20 +7,19 @@ export class Apply {
   #ended = false;
   #wake = () => {};
   #changed;
-  #observed = false;
+  /** Somebody awaits it, or will be told at the end of a loop. */
+  #observers = 0;
+  #stop = new AbortController();
 
   constructor(start) {
     this.#renew();
-    this.#promise = start((event) => this.#emit(event));
+    this.#promise = start((event) => this.#emit(event), this.#stop.signal);
     const end = () => {
       this.#ended = true;
       this.#wake();
     };
-    this.#promise.then(end, (error) => {
-      end();
-      // A failure that nobody looks at is reported as that of any promise is.
-      setTimeout(() => this.#observed || Promise.reject(error), 0);
-    });
+    this.#promise.then(end, end);
+    this.#report();
   }
 
   get [Symbol.toStringTag]() {
@@ -28,7 +27,7 @@ export class Apply {
   }
 
   then(fulfilled, rejected) {
-    this.#observed = true;
+    this.#observers += 1;
     return this.#promise.then(fulfilled, rejected);
   }
 
@@ -37,8 +36,16 @@ export class Apply {
   }
 
   finally(settled) {
-    this.#observed = true;
+    this.#observers += 1;
     return this.#promise.finally(settled);
+  }
+
+  /** A failure that nobody looks at is reported as that of any promise is; to have stopped is none where that was wanted. */
+  #report() {
+    this.#promise.catch((error) => {
+      const wanted = () => this.#stop.signal.aborted && error.code === 'aborted';
+      setTimeout(() => this.#observers > 0 || wanted() || Promise.reject(error), 0);
+    });
   }
 
   #renew() {
@@ -55,9 +62,27 @@ export class Apply {
     this.#renew();
   }
 
-  /** Events as they come; ends with the apply, or throws what it throws. */
+  /**
+   * Events as they come; ends with the apply, or throws what it throws. Whoever leaves the loop early stops the apply, as long as nothing is
+   * written; a failure after that is reported as that of any promise.
+   */
   async *[Symbol.asyncIterator]() {
-    this.#observed = true;
+    this.#observers += 1;
+    let whole = false;
+    try {
+      yield* this.#events();
+      whole = true;
+    } finally {
+      if (!whole) {
+        this.#observers -= 1;
+        this.#stop.abort(new Error('the loop over the events was left'));
+        this.#report();
+      }
+    }
+    await this.#promise;
+  }
+
+  async *#events() {
     const seen = new Map();
     for (;;) {
       const changed = this.#changed;
@@ -71,6 +96,5 @@ export class Apply {
       // An event between the two would have replaced `changed`, which is then resolved.
       await changed;
     }
-    await this.#promise;
   }
 }

@@ -1,9 +1,15 @@
 import { misuse } from './errors.js';
+import { isArrayOf, viewOf } from './kinds.js';
 
 /** A whole number that is exact in JS, not negative. */
 export function integer(value, what) {
   if (!Number.isSafeInteger(value) || value < 0) throw misuse(`${what} is not an integer from 0 to 2^53 - 1`);
   return value;
+}
+
+/** The same, or undefined. */
+export function optionalInteger(value, what) {
+  return value === undefined ? value : integer(value, what);
 }
 
 function text(value, what) {
@@ -36,8 +42,8 @@ export function limitList(limits = {}) {
 
 /** Bytes that hold a tensor from `offset` on, as a plain view of at most 4 GiB. */
 export function tensorBytes(name, bytes, offset) {
-  if (!(bytes instanceof Uint8Array)) throw misuse(`the memory of ${name} is not a Uint8Array`);
-  integer(offset, `the offset of ${name}`);
+  if (!isArrayOf('Uint8Array', bytes)) throw misuse(`the memory of ${name} is not a Uint8Array`);
+  viewOf(bytes, `the bytes of ${name}`);
   const start = Math.min(offset, bytes.byteLength);
   const length = Math.min(bytes.byteLength - start, 2 ** 32 - 1);
   // Not `subarray`: a class that extends Uint8Array may bring its own.

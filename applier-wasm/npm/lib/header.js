@@ -6,6 +6,6 @@ export function defineReadHeader(module) {
   return async function readHeader(input, { limits, signal } = {}) {
     const glue = module.ready();
     const list = limitList(limits);
-    return runApply(input, applyOptions({ signal }), () => {}, (source) => glue.rawReadHeader(source, list));
+    return runApply(input, applyOptions({ signal }), { emit() {}, note: {} }, (source) => glue.rawReadHeader(source, list));
   };
 }

@@ -1,6 +1,6 @@
 // A patch at a URL: byte ranges where the server gives them, the whole body where it does not.
-import { PulseError } from './errors.js';
-import { StreamSource } from './sources.js';
+import { Requests } from './request.js';
+import { wholeSource } from './whole.js';
 
 /** The first request asks for this much: preamble and header of most patches. */
 const FIRST_BYTES = 64 << 10;
@@ -8,22 +8,23 @@ const FIRST_BYTES = 64 << 10;
 const JOINED_BYTES = 1 << 20;
 /** ...over gaps of up to this much, which cost less than a request. */
 const GAP_BYTES = 16 << 10;
-const RETRY_MILLISECONDS = 250;
-
-const failed = (message, cause) => new PulseError('source', `the patch cannot be read: ${message}`, { cause });
 
 export class HttpSource {
-  #url;
+  #requests;
   #length;
+  /** What tells one version of the file from another, by the header that said it. */
+  #versions = {};
+  /** Ranges fail on the way, as where a proxy compresses them. */
+  #unranged = false;
   /** Fetched or being fetched, by where they begin: { start, end, bytes: Promise<Uint8Array> }. */
   #parts = [];
   /** Joined ranges that will be needed. */
   #expected = [];
-  /** The whole body, once the server has ignored a range. */
+  /** The whole body, once ranges have turned out not to be had. */
   #whole;
 
-  constructor(url) {
-    this.#url = url;
+  constructor(url, options) {
+    this.#requests = new Requests(url, options);
   }
 
   get length() {
@@ -74,57 +75,92 @@ export class HttpSource {
     return part;
   }
 
-  /** Tries a range twice. */
+  /** A range, in as many answers as the server makes of it; what came before one broke off is kept. */
   async #fetch(start, end, signal) {
-    try {
-      return await this.#fetchOnce(start, end, signal);
-    } catch (error) {
-      if (signal?.aborted || error.final) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MILLISECONDS));
-      return this.#fetchOnce(start, end, signal);
+    const chunks = [];
+    let at = start;
+    while (at < end && at < (this.#length ?? Infinity) && !this.#whole) {
+      const came = await this.#requests.repeat(signal, () => this.#fetchOnce(at, end, signal, chunks));
+      if (came === 0) break;
+      at += came;
     }
-  }
-
-  async #fetchOnce(start, end, signal) {
-    let response;
-    try {
-      response = await fetch(this.#url, { headers: { range: `bytes=${start}-${end - 1}` }, signal });
-    } catch (error) {
-      throw failed(error?.message ?? error, error);
+    const bytes = new Uint8Array(at - start);
+    let filled = 0;
+    for (const chunk of chunks) {
+      bytes.set(chunk, filled);
+      filled += chunk.byteLength;
     }
-    // Past the end there are no bytes; the reader knows what is missing.
-    if (response.status === 416) return new Uint8Array(0);
-    if (response.status === 200) return this.#takeWhole(response);
-    if (response.status !== 206) {
-      const error = failed(`HTTP status ${response.status}`);
-      // A server that has no such patch will not have it a moment later.
-      if (response.status >= 400 && response.status < 500) error.final = true;
-      throw error;
-    }
-    return this.#takePart(response, start, end);
-  }
-
-  async #takePart(response, start, end) {
-    const [, from, to, total] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
-    // Another origin may hide the header; the bytes still have to be as many as were asked for, or end the patch.
-    if (from !== undefined && Number(from) !== start) throw failed('the server sent another range');
-    if (total !== undefined && total !== '*') this.#length = Number(total);
-    const expected = to === undefined ? end - start : Math.min(Number(to) + 1, end) - start;
-    let bytes;
-    try {
-      bytes = new Uint8Array(await response.arrayBuffer());
-    } catch (error) {
-      throw failed(error?.message ?? error, error);
-    }
-    if (to !== undefined && bytes.byteLength < expected) throw failed('the response ended early');
     return bytes;
   }
 
-  /** The server ignored the range: from here on its body is the source. */
+  /** Appends to `chunks` what one answer brings of a range; gives how much that was, 0 where the patch ends or the whole is taken. */
+  async #fetchOnce(start, end, signal, chunks) {
+    try {
+      const response = await this.#requests.ask(start, end, signal, !this.#unranged);
+      if (!response) return 0;
+      this.#check(response);
+      const [, from, , total] = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
+      const encoded = response.headers.get('content-encoding') ?? 'identity';
+      // Another origin may hide the header of the range; the bytes still have to fit.
+      const fits = response.status === 206 && encoded === 'identity' && (from === undefined || Number(from) === start);
+      if (!fits) return this.#takeWhole(response);
+      if (total !== undefined && total !== '*') this.#setLength(Number(total));
+      const came = await this.#takePart(response, start, end, signal, chunks);
+      if (came > 0 || start >= (this.#length ?? start)) return came;
+      throw this.#requests.failed('the answer was empty', { final: false });
+    } catch (error) {
+      // A server or browser that fails over a range may yet give the whole.
+      this.#unranged ||= error.network === true;
+      throw error;
+    }
+  }
+
+  #setLength(total) {
+    if (this.#length !== undefined && this.#length !== total) throw this.#changed();
+    this.#length = total;
+  }
+
+  async #takePart(response, start, end, signal, chunks) {
+    const reader = response.body?.getReader();
+    let came = 0;
+    try {
+      while (reader && came < end - start) {
+        const { done, value } = await this.#requests.timed(signal, () => reader.read());
+        if (done) break;
+        const chunk = value.subarray(0, end - start - came);
+        if (start + came === 0) this.#requests.checkBeginning(chunk, response.status);
+        chunks.push(chunk);
+        came += chunk.byteLength;
+      }
+    } catch (error) {
+      if (came === 0 || error.final || signal?.aborted) throw error;
+    } finally {
+      reader?.cancel().catch(() => {});
+    }
+    return came;
+  }
+
+  /** Refuses another version of the file than was read from so far. */
+  #check(response) {
+    for (const header of ['etag', 'last-modified']) {
+      const version = response.headers.get(header) ?? undefined;
+      if (version !== undefined && version !== (this.#versions[header] ??= version)) {
+        response.body?.cancel().catch(() => {});
+        throw this.#changed();
+      }
+    }
+  }
+
+  #changed() {
+    return this.#requests.failed('the file has changed while it was read; apply it again');
+  }
+
+  /** From here on the whole body is the source: this answer's, or where that is a part, another's. */
   #takeWhole(response) {
-    if (this.#whole) response.body?.cancel().catch(() => {});
-    else this.#whole = new StreamSource(response.body);
-    return new Uint8Array(0);
+    const isWhole = response.status === 200 && !this.#whole;
+    if (!isWhole) response.body?.cancel().catch(() => {});
+    this.#whole ??= wholeSource(this.#requests, isWhole ? response : undefined, (again) => this.#check(again));
+    return 0;
   }
 
   close() {

@@ -1,4 +1,5 @@
 import { misuse, PulseError } from './errors.js';
+import { isBytes, isResponse, isUrl } from './kinds.js';
 
 /** A file's bytes, where `fetch` does not take file URLs: in Node. */
 async function readFile(url) {
@@ -8,19 +9,24 @@ async function readFile(url) {
   return readFile(url);
 }
 
+/** What bundlers do with files that they do not know. */
+const ADVICE =
+  "A bundler may have moved the script away from its module: in Vite's dev server set optimizeDeps.exclude to ['pulse-applier'], " +
+  'in esbuild copy the .wasm beside the bundle, or pass init() the URL that your bundler gives pulse-applier/pulse.wasm';
+
+const isModule = (value) => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
+
 const isNode = () => typeof process === 'object' && !!process.versions?.node && !globalThis.Deno && !globalThis.Bun;
 
 async function load(input, defaultUrl) {
-  if (input instanceof WebAssembly.Module) return input;
-  if (input instanceof ArrayBuffer || ArrayBuffer.isView(input)) return input;
-  if (typeof Response === 'function' && input instanceof Response) return input;
-  if (input !== undefined && typeof input !== 'string' && !(input instanceof URL)) {
-    throw misuse('init takes a URL, a Response, bytes or a WebAssembly.Module');
-  }
+  if (isModule(input) || isBytes(input) || isResponse(input)) return input;
+  if (input !== undefined && !isUrl(input)) throw misuse('init takes a URL, a Response, bytes or a WebAssembly.Module');
   const url = input ?? defaultUrl();
   if (isNode() && String(url).startsWith('file:')) return readFile(new URL(url));
   const response = await fetch(url);
-  if (!response.ok) throw new Error(`HTTP status ${response.status}`);
+  if (!response.ok) throw new Error(`${url}: HTTP status ${response.status}. ${ADVICE}`);
+  const type = response.headers.get('content-type') ?? '';
+  if (/html|javascript/.test(type)) throw new Error(`${url} is ${type}, not wasm. ${ADVICE}`);
   return response;
 }
 

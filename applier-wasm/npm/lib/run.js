@@ -1,5 +1,5 @@
 // One apply: the caller's source and hooks, as the module wants them, for sessions of every kind.
-import { optionalFunction } from './checks.js';
+import { optionalFunction, optionalInteger } from './checks.js';
 import { misuse, PulseError, wrap } from './errors.js';
 import { openSource } from './sources.js';
 
@@ -33,22 +33,36 @@ function orAborted(promise, signal) {
   });
 }
 
+/** A signal that aborts when one of two does. */
+function either(one, other) {
+  if (!one || !other || one.aborted) return one ?? other;
+  const both = new AbortController();
+  for (const signal of [one, other]) {
+    const abort = () => both.abort(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true, signal: both.signal });
+  }
+  return both.signal;
+}
+
 /** The options of `apply`, checked. */
 export function applyOptions(options = {}) {
-  const { signal, onProgress, quiesce, invalidate } = options;
+  const { signal, onProgress, quiesce, invalidate, idleMilliseconds } = options;
   if (signal !== undefined && typeof signal?.addEventListener !== 'function') throw misuse('signal is no AbortSignal');
   optionalFunction(onProgress, 'onProgress');
   optionalFunction(quiesce, 'quiesce');
   optionalFunction(invalidate, 'invalidate');
-  return { signal, onProgress, quiesce, invalidate };
+  optionalInteger(idleMilliseconds, 'idleMilliseconds');
+  return { signal, onProgress, quiesce, invalidate, idleMilliseconds };
 }
 
 /**
  * Calls `work(source, hooks)` of the module. Until the first write an abort ends it wherever it waits; from then on the
  * weights become whole first.
  */
-export async function runApply(input, { signal, onProgress, quiesce, invalidate }, emit, work) {
-  let writing = false;
+export async function runApply(input, options, { emit, stop, note }, work) {
+  const { signal: given, onProgress, quiesce, invalidate, idleMilliseconds } = options;
+  const signal = either(given, stop);
   let cause;
   let progressFailed = false;
   let turnBegan = performance.now();
@@ -63,18 +77,23 @@ export async function runApply(input, { signal, onProgress, quiesce, invalidate 
       remember(thrown);
     }
   };
-  const source = openSource(input);
+  const tell = (event) => {
+    emit(event);
+    try {
+      onProgress?.(event);
+    } catch (thrown) {
+      progressFailed = true;
+      cause = thrown;
+    }
+  };
+  const source = openSource(input, { idleMilliseconds, onRetry: (retry) => tell({ phase: 'retry', ...retry }) });
   const hooks = {
     cancelled: () => signal?.aborted === true || progressFailed,
     progress(phase, done, total) {
-      const event = { phase, done, total };
-      emit(event);
-      try {
-        onProgress?.(event);
-      } catch (thrown) {
-        progressFailed = true;
-        cause = thrown;
-      }
+      tell({ phase, done, total });
+    },
+    verified(intent) {
+      tell({ phase: 'verified', ...intent });
     },
     async pause() {
       if (performance.now() - turnBegan < TURN_MILLISECONDS) return;
@@ -82,8 +101,9 @@ export async function runApply(input, { signal, onProgress, quiesce, invalidate 
       turnBegan = performance.now();
     },
     async quiesce() {
-      writing = true;
+      note.quiet = true;
       await call(quiesce);
+      note.writing = true;
     },
     async invalidate() {
       await call(invalidate);
@@ -95,7 +115,7 @@ export async function runApply(input, { signal, onProgress, quiesce, invalidate 
     },
     expect: (ranges) => source.expect?.(ranges),
     read(offset, length) {
-      const during = writing ? undefined : signal;
+      const during = note.quiet ? undefined : signal;
       return orAborted(source.read(offset, length, during), during).catch(remember);
     },
   };
@@ -104,14 +124,14 @@ export async function runApply(input, { signal, onProgress, quiesce, invalidate 
     if (progressFailed) throw new PulseError('hook', 'onProgress failed', { cause });
     return result;
   } catch (thrown) {
-    throw explain(thrown, { signal, writing, progressFailed, cause });
+    throw explain(thrown, { signal, quiet: note.quiet, progressFailed, cause });
   } finally {
     source.close?.();
   }
 }
 
 /** Calls `work(hooks)` of the module for something that reads no patch. */
-export async function runHooks({ quiesce, invalidate }, work) {
+export async function runHooks({ quiesce, invalidate }, note, work) {
   let cause;
   const call = (hook) => Promise.resolve(hook?.()).catch((thrown) => {
     cause = thrown;
@@ -120,8 +140,12 @@ export async function runHooks({ quiesce, invalidate }, work) {
   const hooks = {
     cancelled: () => false,
     progress() {},
+    verified() {},
     pause: async () => {},
-    quiesce: async () => call(quiesce),
+    quiesce: async () => {
+      await call(quiesce);
+      note.writing = true;
+    },
     invalidate: async () => call(invalidate),
   };
   try {
@@ -132,10 +156,10 @@ export async function runHooks({ quiesce, invalidate }, work) {
 }
 
 /** What the module threw, with what it cannot know: why the caller's side stopped. */
-function explain(thrown, { signal, writing, progressFailed, cause }) {
+function explain(thrown, { signal, quiet, progressFailed, cause }) {
   const error = wrap(thrown, cause);
   if (progressFailed && error.code === 'aborted') return new PulseError('hook', 'onProgress failed', { cause });
-  if (!writing && signal?.aborted && (error.code === 'source' || error.code === 'aborted')) {
+  if (!quiet && signal?.aborted && (error.code === 'source' || error.code === 'aborted')) {
     return new PulseError('aborted', 'aborted', { cause: signal.reason });
   }
   // Of our own sources: says more than the module's copy of the message.

@@ -2,7 +2,7 @@ import type * as pulse from 'pulse-applier';
 
 import type { Applied, ApplyOptions } from './receiver.js';
 
-/** On the CPU there are no figures of the GPU, and no times. */
+/** On the CPU there are no figures of the GPU. */
 type Result = pulse.Applied & Partial<pulse.GpuApplied>;
 
 /** Applies a patch, reports its progress, and times how long an engine would have to hold still. */
@@ -19,11 +19,11 @@ export async function applyTimed(
     quiesce: () => void (quiesced = performance.now()),
     invalidate: () => void (invalidated = performance.now()),
   });
-  for await (const progress of run) options.onProgress(progress);
+  for await (const event of run) if ('done' in event) options.onProgress(event);
   const result: Result = await run;
   const { uploadedBytes, readBytes, submits, dispatches, scratchBytes, times, ...applied } = result;
   const stall = invalidated - quiesced;
   // What writes on the CPU also checks, run by run.
-  const measured = times ?? { verify: quiesced - begun, write: stall, confirm: undefined };
+  const measured = submits === undefined ? { verify: quiesced - begun, write: stall, confirm: undefined } : times;
   return { ...applied, uploadedBytes, readBytes, submits, dispatches, scratchBytes, times: measured, stall };
 }

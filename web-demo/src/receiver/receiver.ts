@@ -40,9 +40,9 @@ export interface Receiver {
   /** Whether the last step can be taken back in place. */
   readonly canUndo: boolean;
   apply(patch: Uint8Array, options: ApplyOptions): Promise<Applied>;
-  /** Whether it could be: the session may have needed the room in which it kept where it wrote. */
+  /** Whether it could be: what would have to be kept may have been over the session's limit. */
   undo(): Promise<boolean>;
-  /** 16 hexadecimal digits. Takes that room: the last step cannot be taken back after it. */
+  /** 16 hexadecimal digits. */
   fingerprint(seed: bigint): Promise<string>;
   /** The tensors' cells as BF16, in the order in which they were loaded. For the page's own checks; no step needs it. */
   readBack(): Promise<Uint8Array[]>;
