@@ -7,7 +7,7 @@ use crate::receiver::Failure;
 pub(super) const BYTES_PER_WORD: u64 = 8;
 
 /// Words by their index within some run, and their content; the last word of a run may have fewer than 4 bytes.
-type Words = Vec<(u32, u32)>;
+pub(super) type Words = Vec<(u32, u32)>;
 
 /// What differs from memory in one run of cells.
 #[derive(Debug)]
@@ -24,12 +24,9 @@ struct Run {
 pub(super) struct Exchange(Vec<Run>);
 
 impl Exchange {
-    /// Notes the words of a run that are about to be overwritten.
-    pub(super) fn note(&mut self, span: usize, start: usize, before: &[u8], after: &[u8]) {
-        let words: Words = differing(before, after).collect();
-        if !words.is_empty() {
-            self.0.push(Run { span, start, length: before.len(), words });
-        }
+    /// Notes words of a run of so many bytes that were overwritten.
+    pub(super) fn note(&mut self, span: usize, start: usize, length: usize, words: Words) {
+        self.0.push(Run { span, start, length, words });
     }
 
     /// Exchanges all words with those in memory.
@@ -66,15 +63,23 @@ impl Run {
     }
 }
 
-/// The words of `before` that are others in `after`.
-fn differing<'a>(before: &'a [u8], after: &'a [u8]) -> impl Iterator<Item = (u32, u32)> + 'a {
-    // Few words change: whole stretches are compared at once.
+/// The words of `before` that are others in `after`; both are as long.
+pub(super) fn differing(before: &[u8], after: &[u8]) -> Words {
+    // Few words change: whole stretches are compared at once, and by vectors, which comparing slices is not in wasm.
     const STRETCH: usize = 256;
     let stretches = before.chunks(STRETCH).zip(after.chunks(STRETCH)).zip((0u32..).step_by(STRETCH / 4));
-    stretches.filter(|((before, after), _)| before != after).flat_map(|((before, after), first)| {
+    let changed = stretches.filter(|((before, after), _)| !is_same(before, after));
+    let words = changed.flat_map(|((before, after), first)| {
         let words = before.chunks(4).zip(after.chunks(4)).zip(first..);
         words.filter(|((before, after), _)| before != after).map(|((before, _), index)| (index, word(before)))
-    })
+    });
+    words.collect()
+}
+
+fn is_same(one: &[u8], two: &[u8]) -> bool {
+    let ((one, one_rest), (two, two_rest)) = (one.as_chunks::<8>(), two.as_chunks::<8>());
+    let differences = one.iter().zip(two).map(|(one, two)| u64::from_le_bytes(*one) ^ u64::from_le_bytes(*two));
+    differences.fold(0, |all, difference| all | difference) == 0 && one_rest == two_rest
 }
 
 fn word(bytes: &[u8]) -> u32 {
@@ -93,8 +98,9 @@ mod tests {
             new[place] ^= 0x55;
         }
         let mut exchange = Exchange::default();
-        exchange.note(0, 0, &old, &new);
-        assert_eq!(exchange.0[0].words.len(), 5);
+        let words = differing(&old, &new);
+        assert_eq!(words.len(), 5);
+        exchange.note(0, 0, old.len(), words);
         let mut spans = Spans::default();
         spans.add(new.clone(), 0..1001);
         exchange.swap(&mut spans).unwrap();

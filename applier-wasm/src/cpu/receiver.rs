@@ -1,6 +1,6 @@
 //! Patches into memory: a dry run over copies, then the same work written back.
 
-use super::exchange::{BYTES_PER_WORD, Exchange};
+use super::exchange::{BYTES_PER_WORD, Exchange, differing};
 use super::memory::{Memory, Spans};
 use crate::bound::BoundSegment;
 use crate::error::Error;
@@ -263,12 +263,16 @@ impl<M: Memory> Runs for Cells<'_, '_, '_, M> {
 
     fn take(&mut self, piece: &Piece, start: usize, run: &[u8]) -> Result<(), Failure> {
         let span = self.span(piece)?;
-        let Some(Writing { exchange, guard }) = self.writing.as_mut().filter(|_| self.before != run) else {
+        let Some(Writing { exchange, guard }) = self.writing.as_mut() else { return Ok(()) };
+        let words = differing(&self.before, run);
+        if words.is_empty() {
             return Ok(());
-        };
+        }
         guard.begin_writing();
         self.spans.write(span, start, &self.before, run)?;
-        exchange.iter_mut().for_each(|exchange| exchange.note(span, start, &self.before, run));
+        if let Some(exchange) = exchange {
+            exchange.note(span, start, run.len(), words);
+        }
         Ok(())
     }
 }
