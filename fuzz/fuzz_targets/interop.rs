@@ -133,6 +133,6 @@ fn edited(bytes: &[u8], input: &Input) -> Vec<u8> {
 fn edit(bytes: &mut [u8], edits: &[(u16, u8)]) {
     for (place, bits) in edits {
         let place = usize::from(*place) % bytes.len().max(1);
-        bytes.get_mut(place).map_or((), |byte| *byte ^= bits);
+        bytes.get_mut(place).into_iter().for_each(|byte| *byte ^= bits);
     }
 }
