@@ -1,7 +1,7 @@
 // The receiver over memory, in every runtime: a real chain of patches, every kind of source, stops and failures.
 import * as pulse from '../npm/index.js';
 import { testHttp } from './http.mjs';
-import { SOURCES, testServers } from './sources.mjs';
+import { SOURCES, testServers, withServer } from './sources.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';
 
 const { CpuSession, PulseError, init, readHeader } = pulse;
@@ -274,6 +274,10 @@ export async function run({ runtime, readFile, log }, wasm) {
   await fails('misuse', async () => new CpuSession(), 'before init');
   await fails('misuse', () => init(7));
   await fails('init', () => init(new Uint8Array(3)), 'no module');
+  // What Vite's dev server answers where it has moved the script away from its module.
+  const page = () => new Response(HTML, { headers: { 'content-type': 'text/html' } });
+  const moved = await withServer(page, () => fails('init', () => init('https://pages.invalid/pulse.wasm')));
+  assert(moved.message.includes('optimizeDeps.exclude') && moved.message.includes('text/html'), moved.message);
   await Promise.all([init(wasm), init(wasm)]);
   assert((await fails('misuse', async () => new CpuSession({ step: -1 }))) instanceof PulseError, 'PulseError');
   const chain = await readChain(readFile);

@@ -55,13 +55,14 @@ impl Test {
 
 const WITH_GPU: &[Runtime] = &[Runtime::Node, Runtime::Bun, Runtime::Deno, Runtime::Chromium];
 
-const TESTS: [Test; 5] = [
+const TESTS: [Test; 6] = [
     Test {
         module: "applier-wasm/test/cpu.mjs",
         only: WITH_GPU,
         in_workerd: Some("applier-wasm/test/cpu-workerd.mjs"),
         cpu: true,
     },
+    Test { module: "applier-wasm/test/inline.mjs", only: WITH_GPU, in_workerd: None, cpu: true },
     Test { module: "applier-wasm/test/gpu.mjs", only: WITH_GPU, in_workerd: None, cpu: false },
     Test {
         module: "applier-wasm/test/tour.mjs",

@@ -47,6 +47,9 @@ const MODULES: [Module; 3] = [
     Module { name: "wgpu", features: &["wgpu"], small: true, most_bytes: 140_000 },
 ];
 
+/// The module that `pulse-applier/inline` has in its script.
+const INLINED: &str = "full";
+
 /// Builds every module; fails if one is larger than it may be.
 pub(crate) fn build_all() -> Result<()> {
     MODULES.iter().try_for_each(|module| build(module.name))
@@ -61,6 +64,9 @@ pub(crate) fn build(name: &str) -> Result<()> {
     let wasm = module.build()?;
     let (bytes, packed) = (fs::metadata(&wasm)?.len(), gzip_bytes(&wasm)?);
     println!("{name}: {bytes} bytes, {packed} with gzip -9, at most {}", module.most_bytes);
+    if name == INLINED {
+        inline(&wasm)?;
+    }
     ensure!(packed <= module.most_bytes, "the wasm module {name} has become too large");
     Ok(())
 }
@@ -129,6 +135,16 @@ fn optimise(input: &Path, to: &Path) -> Result<()> {
     command.args(["--one-caller-inline-max-function-size", "1"]);
     command.args(features.iter().map(|feature| format!("--enable-{feature}")));
     run_command(command.arg(input).arg("-o").arg(to))
+}
+
+/// Writes a module as a script, in base64, beside it.
+fn inline(wasm: &Path) -> Result<()> {
+    let script = "const [from, to] = process.argv.slice(1);
+        fs.writeFileSync(to, `export default '${fs.readFileSync(from, 'base64')}';\n`)";
+    let to = wasm.with_file_name("inlined.js");
+    run_command(program("node").args(["-e", script]).arg(wasm).arg(&to))?;
+    println!("{INLINED}, in a script: {} with gzip -9", gzip_bytes(&to)?);
+    Ok(())
 }
 
 fn gzip_bytes(path: &Path) -> Result<u64> {

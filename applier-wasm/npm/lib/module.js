@@ -12,7 +12,7 @@ async function readFile(url) {
 /** What bundlers do with files that they do not know. */
 const ADVICE =
   "A bundler may have moved the script away from its module: in Vite's dev server set optimizeDeps.exclude to ['pulse-applier'], " +
-  'in esbuild copy the .wasm beside the bundle, or pass init() the URL that your bundler gives pulse-applier/pulse.wasm';
+  'in esbuild copy the .wasm beside the bundle, pass init() the URL that your bundler gives pulse-applier/pulse.wasm, or import pulse-applier/inline';
 
 const isModule = (value) => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
 
@@ -22,6 +22,7 @@ async function load(input, defaultUrl) {
   if (isModule(input) || isBytes(input) || isResponse(input)) return input;
   if (input !== undefined && !isUrl(input)) throw misuse('init takes a URL, a Response, bytes or a WebAssembly.Module');
   const url = input ?? defaultUrl();
+  if (isBytes(url)) return url;
   if (isNode() && String(url).startsWith('file:')) return readFile(new URL(url));
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url}: HTTP status ${response.status}. ${ADVICE}`);
@@ -30,7 +31,7 @@ async function load(input, defaultUrl) {
   return response;
 }
 
-/** One wasm module: `glue` is what wasm-bindgen made, `defaultUrl` says where the module is. */
+/** One wasm module: `glue` is what wasm-bindgen made, `defaultUrl` says where the module is, or has its bytes. */
 export function defineModule(glue, defaultUrl) {
   let ready = false;
   let pending;
