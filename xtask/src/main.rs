@@ -13,6 +13,7 @@ mod fuzz;
 mod install;
 mod lint;
 mod metadata;
+mod packages;
 mod process;
 mod pulse;
 mod runtimes;
@@ -31,6 +32,7 @@ enum Verb {
     Demo(demo::Args),
     Wasm(wasm::Args),
     Runtimes(runtimes::Args),
+    Packages(packages::Args),
     Cross(cross::Args),
 }
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(&args),
         Verb::Wasm(args) => wasm::run(&args),
         Verb::Runtimes(args) => runtimes::run(&args),
+        Verb::Packages(args) => packages::run(&args),
         Verb::Cross(args) => cross::run(&args),
     };
     match result {
