@@ -2,12 +2,11 @@
 
 use crate::error::Error;
 use crate::looks::looks_like;
+use crate::names::{INDEX_NAME, Part};
 use crate::stale::is_stale;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// The index that a folder of several shards has.
-pub(crate) const INDEX_NAME: &str = "model.safetensors.index.json";
 /// The whole checkpoint in one file.
 const WHOLE_NAME: &str = "model.safetensors";
 /// So many missing parts are named.
@@ -122,32 +121,4 @@ fn nothing_found(names: &BTreeSet<String>) -> String {
     let other = names.iter().find(|name| is_stale(name, true));
     let other = other.map(|name| format!("; it holds {name}: save that as safetensors")).unwrap_or_default();
     format!("no .safetensors file in this folder{other}")
-}
-
-/// `model-00001-of-00002.safetensors`, taken apart.
-pub(crate) struct Part {
-    pub(crate) stem: String,
-    digits: usize,
-    number: u64,
-    count: u64,
-}
-
-impl Part {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.strip_suffix(".safetensors")?;
-        let (rest, count) = name.rsplit_once("-of-")?;
-        let (stem, number) = rest.rsplit_once('-')?;
-        let part =
-            Self { stem: stem.into(), digits: number.len(), number: number.parse().ok()?, count: count.parse().ok()? };
-        (1..=part.count).contains(&part.number).then_some(part)
-    }
-
-    fn name(&self, number: u64) -> String {
-        let Self { stem, digits, count, .. } = self;
-        format!("{stem}-{number:0digits$}-of-{count:0digits$}.safetensors")
-    }
-
-    fn beside(&self, path: &Path, number: u64) -> PathBuf {
-        if number == self.number { path.to_path_buf() } else { path.with_file_name(self.name(number)) }
-    }
 }

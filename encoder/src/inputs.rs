@@ -64,7 +64,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 /// The absolute path without links, also of what does not exist yet but its folder does.
 fn real(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| {
-        let folder = crate::output::parent(path).canonicalize().ok()?;
+        let folder = crate::names::parent(path).canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     })
 }

@@ -27,6 +27,7 @@ mod inputs;
 mod looks;
 mod map;
 mod models;
+mod names;
 mod output;
 mod pair;
 mod patch_file;

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::inputs::Inputs;
+use crate::names::{STANDARD, parent};
 use crate::printable::shown;
 use crate::temporary::{Temporary, temporary_folder};
 use std::ffi::OsStr;
@@ -10,8 +11,6 @@ use std::fs::{File, Metadata};
 use std::io::{IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Names standard output as the output, and standard input as the patch.
-pub(crate) const STANDARD: &str = "-";
 /// Mode of a file that has no model, as umask cuts it.
 const FILE_MODE: u32 = 0o666;
 /// Links that are followed to a file that is not there yet.
@@ -200,13 +199,6 @@ pub(crate) fn sync_folder(folder: &Path) -> Result<(), Error> {
     #[cfg(not(unix))]
     let _ = folder;
     Ok(())
-}
-
-pub(crate) fn parent(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
-    }
 }
 
 /// Where a path leads, so that a link stays and what it points at is written.

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::looks::looks_like;
 use crate::map::Map;
-use crate::output::STANDARD;
+use crate::names::STANDARD;
 use crate::zstd::Zstd;
 use pulse_format::{Damage, Header, Limits, Part, Reader, Segment};
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! Which files beside a checkpoint hold its weights once more, and so would be stale beside another step's.
 
-use crate::folder::{INDEX_NAME, Part};
+use crate::names::{INDEX_NAME, Part};
 use std::path::Path;
 
 /// Endings of models made from a checkpoint, wherever they lie.

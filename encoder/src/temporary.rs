@@ -54,7 +54,7 @@ impl Temporary {
             #[cfg(target_os = "linux")]
             None => {
                 let link = |name: &Path| unnamed::link(&self.file, name);
-                builder().make_in(crate::output::parent(path), link)?.into_temp_path()
+                builder().make_in(crate::names::parent(path), link)?.into_temp_path()
             }
             #[cfg(not(target_os = "linux"))]
             None => return Err(io::ErrorKind::Unsupported.into()),

@@ -1,6 +1,6 @@
 //! A port without a GPU: runs the twins, at once.
 
-use super::kernels::twin::Bound;
+use super::kernels::words::Bound;
 use super::kernels::{Kernel, Params, Slot, twin};
 use super::port::{Binding, Command, DeviceLimits, Port, Usage};
 use crate::error::Error;

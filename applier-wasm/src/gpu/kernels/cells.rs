@@ -1,7 +1,7 @@
 //! The twin of `cells.wgsl`, and of the ways of storing: `packed.wgsl`, `widened.wgsl`, `half.wgsl`, each with what writes.
 
 use super::side::first_place;
-use super::twin::Words;
+use super::words::Words;
 use super::{Params, Storage};
 use crate::gpu::half;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};

@@ -15,6 +15,7 @@ mod scatter;
 mod step;
 mod survey;
 pub(crate) mod twin;
+pub(crate) mod words;
 
 use super::half;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES, KEY_STEP_A, KEY_STEP_B};

@@ -1,7 +1,7 @@
 //! The twin of `prefix.wgsl`.
 
 use super::Params;
-use super::twin::Bound;
+use super::words::Bound;
 
 /// What workgroup `slot` does.
 pub(super) fn prefix(params: Params, slot: u32, Bound { table, sums, .. }: &mut Bound) {

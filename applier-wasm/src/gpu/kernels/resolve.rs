@@ -2,7 +2,7 @@
 
 use super::cells::Cells;
 use super::entry::{PLACE_SHIFT, RESOLVED, STEP_MASK};
-use super::twin::Bound;
+use super::words::Bound;
 use super::{Params, Storage};
 use pulse_format::layout::CLASSES;
 

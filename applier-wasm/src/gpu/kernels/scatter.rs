@@ -1,7 +1,7 @@
 //! The twin of `scatter.wgsl`.
 
 use super::cells::Cells;
-use super::twin::Bound;
+use super::words::Bound;
 use super::{Params, Storage};
 
 /// What becomes of change `index`: exchanged, or with `add` added to.

@@ -1,7 +1,7 @@
 //! The twin of `survey.wgsl`.
 
 use super::cells::Cells;
-use super::twin::Bound;
+use super::words::Bound;
 use super::{Params, Storage};
 use pulse_format::Salt;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};
