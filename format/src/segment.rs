@@ -8,7 +8,7 @@
 //! [`apply_runs`] is the last two steps over cells that lie anywhere.
 
 use crate::absolute::{self, AbsoluteChanges};
-use crate::cell::FloatFormat;
+use crate::cell::{FloatCell, FloatFormat};
 use crate::codec::Inflate;
 use crate::contextual::{CodedSegment, ContextualChanges, ContextualDecoder};
 use crate::dtype::Dtype;
@@ -240,7 +240,7 @@ impl<'a> Placer<'a> {
         match &mut self.work {
             Work::Unchanged(sum) => *sum += fingerprint(cells, self.segment.header.seed, tensor, first_word),
             Work::Contextual(format, placer) => {
-                crate::with_float_cell!(*format, C => placer.place::<C>(masks, cells, tensor, first_word));
+                crate::with_float_cell!(*format, C => place_cells::<C>(placer, masks, cells, tensor, first_word));
             }
             Work::ByPosition(placer) => placer.place(cells, tensor, first_word),
         }
@@ -265,6 +265,20 @@ impl<'a> Placer<'a> {
         let found = found.unwrap_or_default();
         self.segment.judge(found).map(|()| found)
     }
+}
+
+/// Apart in wasm: engines there optimise function by function, and one with the loops of every format keeps them waiting. Elsewhere it must be
+/// compiled for the instructions of its caller.
+#[cfg_attr(target_arch = "wasm32", inline(never))]
+#[cfg_attr(not(target_arch = "wasm32"), inline(always))]
+fn place_cells<C: FloatCell>(
+    placer: &mut ContextualPlacer<'_>,
+    masks: impl Masks,
+    cells: &mut [u8],
+    tensor: u32,
+    first_word: u64,
+) {
+    placer.place::<C>(masks, cells, tensor, first_word);
 }
 
 /// The cells of a segment, wherever they lie: [`apply_runs`] takes copies of them, and gives them back changed.

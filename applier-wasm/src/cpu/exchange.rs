@@ -65,21 +65,36 @@ impl Run {
 
 /// The words of `before` that are others in `after`; both are as long.
 pub(super) fn differing(before: &[u8], after: &[u8]) -> Words {
+    let mut words = Words::new();
     // Few words change: whole stretches are compared at once, and by vectors, which comparing slices is not in wasm.
-    const STRETCH: usize = 256;
     let stretches = before.chunks(STRETCH).zip(after.chunks(STRETCH)).zip((0u32..).step_by(STRETCH / 4));
-    let changed = stretches.filter(|((before, after), _)| !is_same(before, after));
-    let words = changed.flat_map(|((before, after), first)| {
-        let words = before.chunks(4).zip(after.chunks(4)).zip(first..);
-        words.filter(|((before, after), _)| before != after).map(|((before, _), index)| (index, word(before)))
-    });
-    words.collect()
+    for ((before, after), first) in stretches {
+        if !is_same(before, after) {
+            let ((before, before_rest), (after, after_rest)) = (before.as_chunks::<4>(), after.as_chunks::<4>());
+            let pairs = before
+                .iter()
+                .zip(after)
+                .map(|(before, after)| (u32::from_le_bytes(*before), u32::from_le_bytes(*after)));
+            let rest = (first + before.len() as u32, word(before_rest), word(after_rest));
+            let all = (first..).zip(pairs).map(|(index, (before, after))| (index, before, after)).chain([rest]);
+            words.extend(all.filter(|(_, before, after)| before != after).map(|(index, before, _)| (index, before)));
+        }
+    }
+    words
 }
 
+/// Bytes that are compared at once.
+const STRETCH: usize = 128;
+
 fn is_same(one: &[u8], two: &[u8]) -> bool {
-    let ((one, one_rest), (two, two_rest)) = (one.as_chunks::<8>(), two.as_chunks::<8>());
-    let differences = one.iter().zip(two).map(|(one, two)| u64::from_le_bytes(*one) ^ u64::from_le_bytes(*two));
-    differences.fold(0, |all, difference| all | difference) == 0 && one_rest == two_rest
+    match (one.as_array::<STRETCH>(), two.as_array::<STRETCH>()) {
+        (Some(one), Some(two)) => {
+            let (one, two) = (one.as_chunks::<16>().0, two.as_chunks::<16>().0);
+            let pairs = one.iter().zip(two);
+            pairs.fold(0, |all, (one, two)| all | (u128::from_le_bytes(*one) ^ u128::from_le_bytes(*two))) == 0
+        }
+        _ => one == two,
+    }
 }
 
 fn word(bytes: &[u8]) -> u32 {
