@@ -107,6 +107,20 @@ function bundled(main, program, ...given) {
   return served(dir);
 }
 
+/** An app of one page, built by Turbopack to static files. */
+function next(entry) {
+  for (const old of ['.next', 'out']) rmSync(join(folder, old), { recursive: true, force: true });
+  mkdirSync(join(folder, 'app'), { recursive: true });
+  const imports = `import { useEffect } from 'react';\nimport { CpuSession, init } from '${entry}';`;
+  const effect = `useEffect(() => void (async () => { const say = ${TITLE}; ${USE} })(), []);`;
+  writeFileSync(join(folder, 'app/page.js'), `'use client';\n${imports}\nexport default function Page() { ${effect} return <p>waiting</p>; }\n`);
+  writeFileSync(join(folder, 'app/layout.js'), 'export default function Layout({ children }) { return <html><body>{children}</body></html>; }\n');
+  writeFileSync(join(folder, 'next.config.mjs'), "export default { output: 'export' };\n");
+  const env = { ...process.env, NEXT_TELEMETRY_DISABLED: '1' };
+  execFileSync(bin('next'), ['build'], { cwd: folder, stdio: 'pipe', encoding: 'utf8', env });
+  return served(join(folder, 'out'));
+}
+
 const OK = /^ok [0-9a-f]{16}/;
 /** The module cannot be found, and the error says what to do. */
 const ADVICE = /^failed: init .*optimizeDeps\.exclude.*pulse-applier\/inline/;
@@ -122,6 +136,7 @@ function cases() {
       add(`${name} dev with optimizeDeps.exclude, ${main}`, OK, () => vite(name).dev(main, ['pulse-applier']));
     }
     add(`webpack 5, ${main}`, OK, () => bundled(main, 'webpack', '--mode', 'production', '--entry', 'MAIN', '-o', 'out'));
+    add(`next with turbopack, ${main}`, OK, () => next(main === 'inline.js' ? 'pulse-applier/inline' : 'pulse-applier'));
     add(`esbuild, ${main}`, found, () => bundled(main, 'esbuild', 'MAIN', '--bundle', '--format=esm', '--outfile=out/bundle.js'));
     add(`rollup, ${main}`, found, () => bundled(main, 'rollup', 'MAIN', '-p', '@rollup/plugin-node-resolve', '-f', 'es', '-o', 'out/bundle.js'));
   }
@@ -163,7 +178,7 @@ try {
     }
     const passed = expected.test(text);
     failed += passed ? 0 : 1;
-    console.log(`${passed ? 'ok    ' : 'FAILED'} ${name}${passed && expected !== ADVICE ? '' : `: ${text.slice(0, 300)}`}`);
+    console.log(`${passed ? 'ok    ' : 'FAILED'} ${name}${passed && expected !== ADVICE ? '' : `: ${text.slice(0, 1000)}`}`);
   }
   console.log(`${cases().length - failed} passed, ${failed} failed`);
   process.exitCode = failed ? 1 : 0;

@@ -7,7 +7,7 @@ use crate::{runtimes, wasm};
 
 /// Use the npm package as it is installed: packed, in runtimes, bundlers, and TypeScript
 ///
-/// Builds the wasm modules, packs the package, installs it into an empty folder beside Vite 7 and 8, webpack, esbuild, rollup and
+/// Builds the wasm modules, packs the package, installs it into an empty folder beside Vite 7 and 8, webpack, Next, esbuild, rollup and
 /// TypeScript (applier-wasm/packages/package.json), and runs what comes out in Chromium, Node, Bun and Deno. CI does not run it.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
