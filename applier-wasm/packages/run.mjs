@@ -116,7 +116,8 @@ function next(entry) {
   writeFileSync(join(folder, 'app/page.js'), `'use client';\n${imports}\nexport default function Page() { ${effect} return <p>waiting</p>; }\n`);
   writeFileSync(join(folder, 'app/layout.js'), 'export default function Layout({ children }) { return <html><body>{children}</body></html>; }\n');
   writeFileSync(join(folder, 'next.config.mjs'), "export default { output: 'export' };\n");
-  const env = { ...process.env, NEXT_TELEMETRY_DISABLED: '1' };
+  // Vite's dev server, which ran in this process, leaves its own NODE_ENV behind.
+  const env = { ...process.env, NODE_ENV: 'production', NEXT_TELEMETRY_DISABLED: '1' };
   execFileSync(bin('next'), ['build'], { cwd: folder, stdio: 'pipe', encoding: 'utf8', env });
   return served(join(folder, 'out'));
 }
