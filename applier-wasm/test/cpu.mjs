@@ -220,6 +220,10 @@ async function testMistakes([base, target]) {
   assert(error.message.includes('overlaps that of a'), error.message);
   two.bind('b', { dtype: 'BF16', shape: [4] }, bytes.subarray(8));
   assert(tensors.length > 0, 'tensors');
+  for (const source of ['https://name:secret@patches.invalid/26.pulse', new Request('https://patches.invalid/26.pulse')]) {
+    const refused = await fails('misuse', () => session.apply(source), 'neither is fetched');
+    assert(!refused.message.includes('secret'), refused.message);
+  }
   for (const source of [new Blob([HTML]), new Response(HTML), new TextEncoder().encode(HTML)]) {
     const refused = await fails('source', () => session.apply(source), 'a page');
     assert(refused.message.includes('looks like HTML'), refused.message);

@@ -92,6 +92,16 @@ export async function testHttp(patch, make) {
   await succeed('an ETag once, a date later', (start, end, count) =>
     part(patch, start, end, { most: 1000, headers: count === 1 ? { etag: '"1"' } : { 'last-modified': 'Mon, 30 Nov 2026 00:00:00 GMT' } }),
   );
+  await succeed('a weaker tag of a compressed answer', (start, end, count) =>
+    count === 1
+      ? part(patch, start, end, { most: 1000, headers: { etag: '"5f"' } })
+      : new Response(patch, { headers: { etag: 'W/"5f-gzip"', 'content-encoding': 'x' } }),
+  );
+  let resets = 0;
+  await succeed('one reset costs no range', (start, end, count) => {
+    if (count === 2) throw new TypeError(`connection reset ${(resets += 1)}`);
+    return part(patch, start, end, { most: 1000 });
+  }, (requests) => assert(resets === 1 && requests.every(({ start }) => start !== undefined), JSON.stringify(requests)));
   await succeed('silence once', (start, end, count) => (count === 1 ? new Promise(() => {}) : ranged(patch)(start, end)));
 
   const html = '<!doctype html><title>Sign in</title>';
@@ -105,6 +115,13 @@ export async function testHttp(patch, make) {
   await fail('a server that stays busy', () => new Response(null, { status: 503, headers: RETRY_AT_ONCE }), ['503']);
   await fail('silence without end', () => new Promise(() => {}), ['nothing came for 0.1 s']);
   await fail('a body that stays silent', () => new Response(new ReadableStream({})), ['nothing came for 0.1 s']);
+  let asked = 0;
+  await fail('a body that always breaks off at one place', () => {
+    asked += 1;
+    return broken(patch.slice(0, 60));
+  }, ['connection reset']);
+  assert(asked < 10, `${asked} requests`);
+  await fail('a runtime that names the URL', () => Promise.reject(new TypeError(`cannot fetch ${URL_OF_PATCH}`)), ['cannot fetch']);
   await fail('a file that is replaced', (start, end, count) => part(patch, start, end, { most: 100, headers: { etag: `"${count}"` } }), [
     'changed while it was read',
   ]);

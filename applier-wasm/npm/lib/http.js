@@ -14,6 +14,8 @@ export class HttpSource {
   #length;
   /** What tells one version of the file from another, by the header that said it. */
   #versions = {};
+  /** A range has come. */
+  #hasRanges = false;
   /** Ranges fail on the way, as where a proxy compresses them. */
   #unranged = false;
   /** Fetched or being fetched, by where they begin: { start, end, bytes: Promise<Uint8Array> }. */
@@ -106,11 +108,12 @@ export class HttpSource {
       if (!fits) return this.#takeWhole(response);
       if (total !== undefined && total !== '*') this.#setLength(Number(total));
       const came = await this.#takePart(response, start, end, signal, chunks);
+      this.#hasRanges ||= came > 0;
       if (came > 0 || start >= (this.#length ?? start)) return came;
       throw this.#requests.failed('the answer was empty', { final: false });
     } catch (error) {
-      // A server or browser that fails over a range may yet give the whole.
-      this.#unranged ||= error.network === true;
+      // A server or browser that fails over its first range may yet give the whole.
+      this.#unranged ||= error.network === true && !this.#hasRanges;
       throw error;
     }
   }
@@ -143,7 +146,8 @@ export class HttpSource {
   /** Refuses another version of the file than was read from so far. */
   #check(response) {
     for (const header of ['etag', 'last-modified']) {
-      const version = response.headers.get(header) ?? undefined;
+      // Servers that compress on the way weaken or mark the tag of the same file.
+      const version = response.headers.get(header)?.replace(/^W\//, '').replace(/-gzip"$/, '"');
       if (version !== undefined && version !== (this.#versions[header] ??= version)) {
         response.body?.cancel().catch(() => {});
         throw this.#changed();

@@ -7,8 +7,8 @@ export const isBuffer = (value) => ['ArrayBuffer', 'SharedArrayBuffer'].includes
 export const isBytes = (value) => ArrayBuffer.isView(value) || isBuffer(value);
 export const isArrayOf = (name, value) => ArrayBuffer.isView(value) && tag(value) === name;
 export const isUrl = (value) => typeof value === 'string' || tag(value) === 'URL';
-export const isResponse = (value) => typeof value?.arrayBuffer === 'function' && typeof value.bodyUsed === 'boolean';
-export const isBlob = (value) => typeof value?.arrayBuffer === 'function' && typeof value.slice === 'function';
+export const isResponse = (value) => typeof value?.arrayBuffer === 'function' && typeof value.status === 'number';
+export const isBlob = (value) => typeof value?.arrayBuffer === 'function' && typeof value.slice === 'function' && typeof value.size === 'number';
 export const isStream = (value) => typeof value?.getReader === 'function';
 export const isIterable = (value) => typeof value?.[Symbol.asyncIterator] === 'function';
 

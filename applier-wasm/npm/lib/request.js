@@ -87,7 +87,9 @@ export class Requests {
     } catch (error) {
       if (signal?.aborted) throw error;
       const code = error?.cause?.code;
-      throw this.failed(`${error?.message ?? error}${code ? ` (${code})` : ''}`, { cause: error, final: false, network: true });
+      // Some runtimes name the URL, with all that stands behind its path.
+      const message = String(error?.message ?? error).replaceAll(this.#url.href, this.#url.pathname);
+      throw this.failed(`${message}${code ? ` (${code})` : ''}`, { cause: error, final: false, network: true });
     } finally {
       clearTimeout(timer);
       signal?.removeEventListener('abort', stop);

@@ -40,8 +40,12 @@ function urlSource(input, options) {
   let url;
   try {
     url = new URL(input, globalThis.location?.href);
-  } catch (thrown) {
-    throw misuse(`${input} is no URL, and there is no page that it could be relative to`, thrown);
+  } catch {
+    // Not repeated here: it may hold a secret.
+    throw misuse('the text is no URL, and there is no page that it could be relative to');
+  }
+  if (url.username || url.password) {
+    throw misuse('the URL has a user or a password in it: fetch it with a header of your own, and pass the Response');
   }
   return url.protocol === 'file:' ? new FileSource(url.href) : new HttpSource(url, options);
 }

@@ -25,21 +25,28 @@ export function wholeSource(requests, response, check) {
     [reader, status, skip] = [again.body?.getReader(), again.status, at - begin];
   }
 
-  async function pullOnce(signal) {
-    if (!reader) await reopen(signal);
-    let result;
+  async function readOnce(signal) {
     try {
-      result = reader ? await requests.timed(signal, () => reader.read()) : { done: true };
+      return reader ? await requests.timed(signal, () => reader.read()) : { done: true };
     } catch (error) {
       reader = undefined;
       throw error;
     }
-    if (result.done) return result;
-    const value = result.value.subarray(Math.min(skip, result.value.byteLength));
-    skip -= result.value.byteLength - value.byteLength;
-    if (at === 0) requests.checkBeginning(value, status);
-    at += value.byteLength;
-    return { done: false, value };
+  }
+
+  async function pullOnce(signal) {
+    if (!reader) await reopen(signal);
+    // What was given before is no progress: a body that always breaks off at one place is given up.
+    for (;;) {
+      const result = await readOnce(signal);
+      if (result.done) return result;
+      const value = result.value.subarray(Math.min(skip, result.value.byteLength));
+      skip -= result.value.byteLength - value.byteLength;
+      if (value.byteLength === 0) continue;
+      if (at === 0) requests.checkBeginning(value, status);
+      at += value.byteLength;
+      return { done: false, value };
+    }
   }
 
   return new ChunkSource(
