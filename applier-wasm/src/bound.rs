@@ -26,6 +26,13 @@ pub struct BoundSegment<'a, B> {
     pub pieces: Vec<(Piece, &'a B)>,
 }
 
+impl<B> BoundSegment<'_, B> {
+    /// How many cells it has.
+    pub fn cells(&self) -> u64 {
+        self.pieces.iter().map(|(piece, _)| u64::from(piece.cells)).sum()
+    }
+}
+
 impl<B> Bound<B> {
     /// Adds a tensor.
     ///

@@ -102,6 +102,11 @@ impl Error {
         format!("its memory overlaps that of {other}: bind tied weights once, under the checkpoint's name")
     }
 
+    /// Of an undo when nothing is kept for it.
+    pub(crate) fn nothing_to_undo() -> Self {
+        Self::Misuse { what: "there is no patch that could be taken back".into() }
+    }
+
     /// A stable name for programs; the `code` of the errors that JS sees.
     pub fn code(&self) -> &'static str {
         match self {

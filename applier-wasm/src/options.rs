@@ -12,7 +12,7 @@ pub struct Options {
     pub limits: Limits,
     /// Bytes of scratch memory on a device, and as many on the host at most. A segment that needs more gets it.
     pub scratch_bytes: u64,
-    /// Bytes that may be kept of a patch, so that it can be taken back: 4 to 8 a change. It is kept whole or not at all, and while one is
+    /// Bytes that may be kept of a patch, so that it can be taken back: 4 to 16 a change. It is kept whole or not at all, and while one is
     /// written, so is the one before. Without it a failure while several batches are written poisons, and [`Session::undo`](crate::Session::undo) is refused.
     pub undo_bytes: u64,
 }

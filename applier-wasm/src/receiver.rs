@@ -103,7 +103,7 @@ impl Guard<'_> {
 
     /// To be called before the first write: whoever drops the work from then on leaves mixed weights.
     pub fn begin_writing(&mut self) {
-        self.poison.0 = Some(format!("{} was dropped while it wrote", self.work));
+        self.poison.0.get_or_insert_with(|| format!("{} was dropped while it wrote", self.work));
     }
 }
 

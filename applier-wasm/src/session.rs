@@ -107,8 +107,7 @@ impl<R: Receiver> Session<R> {
     /// [`Options::undo_bytes`]. Others as for [`Session::apply`]: the weights are then those before the call, or the session is poisoned.
     pub async fn undo(&mut self, hooks: &impl Hooks) -> Result<Step, Error> {
         self.poison.check()?;
-        let none = || Error::Misuse { what: "there is no patch that could be taken back".into() };
-        let step = self.undo_step.ok_or_else(none)?;
+        let step = self.undo_step.ok_or_else(Error::nothing_to_undo)?;
         hooks.quiesce().await?;
         let undone = self.receiver.undo(&mut self.poison.guard("taking a patch back")).await;
         let undone = self.poison.settle(undone);

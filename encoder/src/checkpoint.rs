@@ -1,7 +1,7 @@
 //! Checkpoints on disk: a `.safetensors` file, or a folder in Hugging Face layout.
 
 use crate::error::Error;
-use crate::folder::{Shards, find_shards, read_index, refuse_part};
+use crate::folder::{Shards, find_shards, read_index, refuse_shard};
 use crate::map::Map;
 use crate::safetensors_header::read_safetensors_header;
 use pulse_format::Tensor;
@@ -51,7 +51,7 @@ impl Checkpoint {
         let Shards { index, paths } = if metadata.is_dir() {
             find_shards(path)?
         } else {
-            refuse_part(path)?;
+            refuse_shard(path)?;
             Shards { index: None, paths: BTreeSet::from([path.to_path_buf()]) }
         };
         let mut files = Vec::new();

@@ -9,10 +9,10 @@ use crate::pair::{Pair, PieceCells};
 use crate::profile::{ByPosition, beats_contextual};
 use crate::progress::Progress;
 use crate::zstd::Zstd;
-use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::contextual::{ContextualChanges, Tokens};
 use pulse_format::layout::{MAX_NAME_BYTES, MAX_RANK, MAX_SEGMENT_CELLS};
 use pulse_format::model::{ContextModel, Histogram};
+use pulse_format::positional::PositionalChanges;
 use pulse_format::scan::{Fingerprints, PiecePair};
 use pulse_format::{
     Damage, Fingerprint, FloatFormat, Header, Limits, Piece, Profile, Segment, Step, Tensor, with_float_cell,
@@ -285,7 +285,7 @@ impl Scanner<'_> {
     }
 
     fn scan_by_position(&self, cell_bytes: usize, pairs: &[PiecePair<'_>]) -> (Fingerprints, Changes) {
-        let mut changes = AbsoluteChanges::default();
+        let mut changes = PositionalChanges::default();
         let sums = scan_absolute(pairs, self.options.seed, cell_bytes, &mut changes);
         let coded = match self.options.profile {
             ProfileChoice::Auto => ByPosition::smaller(changes, pairs, cell_bytes, &Zstd::PLANES),

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::looks::looks_like;
-use crate::names::{INDEX_NAME, Part};
+use crate::names::{INDEX_NAME, ShardName};
 use crate::stale::is_stale;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) fn find_shards(folder: &Path) -> Result<Shards, Error> {
     let found: BTreeSet<_> =
         names.iter().filter(|name| name.ends_with(".safetensors")).map(|name| folder.join(name)).collect();
     for path in &found {
-        refuse_missing_parts(path)?;
+        refuse_missing_shards(path)?;
     }
     match found.len() {
         1 => Ok(Shards { index: None, paths: found }),
@@ -64,27 +64,27 @@ pub(crate) fn read_index(index: &Path) -> Result<BTreeMap<String, String>, Error
     Ok(parsed.weight_map)
 }
 
-/// Refuses a file that is one part of several, however many of the others are there.
-pub(crate) fn refuse_part(path: &Path) -> Result<(), Error> {
-    refuse_missing_parts(path)?;
-    match Part::of(path) {
-        Some(Part { number, count, .. }) if count > 1 => {
+/// Refuses a file that is one shard of several, however many of the others are there.
+pub(crate) fn refuse_shard(path: &Path) -> Result<(), Error> {
+    refuse_missing_shards(path)?;
+    match ShardName::of(path) {
+        Some(ShardName { number, count, .. }) if count > 1 => {
             Err(Error::checkpoint(path, format!("this is part {number} of {count}, not a checkpoint; name its folder")))
         }
         _ => Ok(()),
     }
 }
 
-fn refuse_missing_parts(path: &Path) -> Result<(), Error> {
-    let Some(part) = Part::of(path) else { return Ok(()) };
+fn refuse_missing_shards(path: &Path) -> Result<(), Error> {
+    let Some(shard) = ShardName::of(path) else { return Ok(()) };
     let missing: Vec<_> =
-        (1..=part.count).filter(|number| !part.beside(path, *number).exists()).take(MISSING_SHOWN + 1).collect();
+        (1..=shard.count).filter(|number| !shard.beside(path, *number).exists()).take(MISSING_SHOWN + 1).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let names = missing.iter().take(MISSING_SHOWN).map(|number| part.name(*number)).collect::<Vec<_>>().join(", ");
+    let names = missing.iter().take(MISSING_SHOWN).map(|number| shard.name(*number)).collect::<Vec<_>>().join(", ");
     let more = if missing.len() > MISSING_SHOWN { " and more" } else { "" };
-    let what = format!("this is part {} of {}; missing: {names}{more}", part.number, part.count);
+    let what = format!("this is part {} of {}; missing: {names}{more}", shard.number, shard.count);
     Err(Error::checkpoint(path, what))
 }
 

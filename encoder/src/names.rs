@@ -15,22 +15,22 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// `model-00001-of-00002.safetensors`, taken apart.
-pub(crate) struct Part {
+/// The name of one shard of several, as `model-00001-of-00002.safetensors`, taken apart.
+pub(crate) struct ShardName {
     pub(crate) stem: String,
     digits: usize,
     pub(crate) number: u64,
     pub(crate) count: u64,
 }
 
-impl Part {
+impl ShardName {
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.strip_suffix(".safetensors")?;
         let (rest, count) = name.rsplit_once("-of-")?;
         let (stem, number) = rest.rsplit_once('-')?;
-        let part =
+        let shard =
             Self { stem: stem.into(), digits: number.len(), number: number.parse().ok()?, count: count.parse().ok()? };
-        (1..=part.count).contains(&part.number).then_some(part)
+        (1..=shard.count).contains(&shard.number).then_some(shard)
     }
 
     pub(crate) fn name(&self, number: u64) -> String {

@@ -6,10 +6,10 @@
 
 use crate::models::code_bits;
 use crate::zstd::Zstd;
-use pulse_format::absolute::{self, AbsoluteChanges};
 use pulse_format::contextual::Tokens;
 use pulse_format::layout::MAX_RELATIVE_CELL_BYTES;
 use pulse_format::model::Histogram;
+use pulse_format::positional::{self, PositionalChanges};
 use pulse_format::scan::{PiecePair, REGION_CELLS};
 use pulse_format::{Deflate, Profile};
 use pulse_simd::scan_absolute;
@@ -38,13 +38,13 @@ pub(crate) struct ByPosition {
 
 impl ByPosition {
     /// As `absolute` codes them.
-    pub(crate) fn absolute(changes: &AbsoluteChanges, cell_bytes: usize) -> Self {
+    pub(crate) fn absolute(changes: &PositionalChanges, cell_bytes: usize) -> Self {
         Self::coded(Profile::Absolute, changes, cell_bytes, &Zstd::PLANES)
     }
 
     /// As the smaller of `absolute` and `relative` codes them.
     pub(crate) fn smaller(
-        mut changes: AbsoluteChanges,
+        mut changes: PositionalChanges,
         pieces: &[PiecePair<'_>],
         cell_bytes: usize,
         codec: &Zstd,
@@ -56,16 +56,16 @@ impl ByPosition {
         Self::coded(Profile::Relative, &changes, cell_bytes, codec)
     }
 
-    fn coded(profile: Profile, changes: &AbsoluteChanges, cell_bytes: usize, codec: &Zstd) -> Self {
+    fn coded(profile: Profile, changes: &PositionalChanges, cell_bytes: usize, codec: &Zstd) -> Self {
         let mut payload = Vec::new();
         if !changes.is_empty() {
-            absolute::encode(changes, cell_bytes, codec, &mut payload);
+            positional::encode(changes, cell_bytes, codec, &mut payload);
         }
         Self { profile, changes: changes.len() as u32, payload }
     }
 
     fn of(pieces: &[PiecePair<'_>], cell_bytes: usize, codec: &Zstd) -> Self {
-        let mut changes = AbsoluteChanges::default();
+        let mut changes = PositionalChanges::default();
         // Fingerprints do not matter here, and need no seed.
         scan_absolute(pieces, 0, cell_bytes, &mut changes);
         Self::smaller(changes, pieces, cell_bytes, codec)
@@ -124,12 +124,12 @@ fn sample<'a>(pieces: &[PiecePair<'a>], by_region: &[u32], cell_bytes: usize) ->
 }
 
 /// Whether values take fewer bytes as differences, by a sample of them.
-fn is_relative_smaller(changes: &AbsoluteChanges, pieces: &[PiecePair<'_>], cell_bytes: usize) -> bool {
+fn is_relative_smaller(changes: &PositionalChanges, pieces: &[PiecePair<'_>], cell_bytes: usize) -> bool {
     if cell_bytes > MAX_RELATIVE_CELL_BYTES || changes.is_empty() {
         return false;
     }
     let [runs, length] = SAMPLE_CHANGES;
-    let mut sample = AbsoluteChanges::default();
+    let mut sample = PositionalChanges::default();
     let chunks = changes.positions.chunks(length).zip(changes.values.chunks(length * cell_bytes));
     for (positions, values) in chunks.step_by(changes.len().div_ceil(length * runs)) {
         sample.positions.extend_from_slice(positions);
@@ -141,7 +141,7 @@ fn is_relative_smaller(changes: &AbsoluteChanges, pieces: &[PiecePair<'_>], cell
 }
 
 /// About what the values take.
-fn values_bytes(changes: &AbsoluteChanges, cell_bytes: usize) -> usize {
+fn values_bytes(changes: &PositionalChanges, cell_bytes: usize) -> usize {
     let plane = |plane: usize| changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect::<Vec<u8>>();
     let packed = |plane: Vec<u8>| Zstd::PROBE.deflate(&plane).map_or(plane.len(), |frame| frame.len().min(plane.len()));
     (0..cell_bytes).map(plane).map(packed).sum()

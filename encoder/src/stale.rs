@@ -1,6 +1,6 @@
 //! Which files beside a checkpoint hold its weights once more, and so would be stale beside another step's.
 
-use crate::names::{INDEX_NAME, Part};
+use crate::names::{INDEX_NAME, ShardName};
 use std::path::Path;
 
 /// Endings of models made from a checkpoint, wherever they lie.
@@ -22,8 +22,8 @@ pub(crate) fn is_stale(name: &str, beside: bool) -> bool {
     // What another reader calls the whole; a variant; a part of another sharding.
     let consolidated = file.starts_with("consolidated") && ends(&[".safetensors", ".pth"]);
     let variant = file.starts_with("model.") && file.ends_with(".safetensors") && name != INDEX_NAME;
-    let part = Part::of(Path::new(file)).is_some_and(|part| part.stem == "model");
-    ends(&EXPORTS) || consolidated || beside && (ends(&FRAMEWORKS) || binary || variant || part)
+    let shard = ShardName::of(Path::new(file)).is_some_and(|shard| shard.stem == "model");
+    ends(&EXPORTS) || consolidated || beside && (ends(&FRAMEWORKS) || binary || variant || shard)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The reference apply: plain loops over whole segments, short enough to be believed. Every faster path is tested
 //! against it.
 
-use crate::absolute::{AbsoluteChanges, add_cell};
 use crate::cell::FloatFormat;
 use crate::codec::Inflate;
 use crate::contextual::ContextualChanges;
@@ -9,6 +8,7 @@ use crate::error::Error;
 use crate::fingerprint::{Fingerprint, fingerprint};
 use crate::header::Header;
 use crate::layout::CLASSES;
+use crate::positional::{PositionalChanges, add_cell};
 use crate::scan::Fingerprints;
 use crate::segment::{Changes, SegmentDecoder};
 use alloc::vec::Vec;
@@ -71,7 +71,7 @@ fn apply_contextual(cells: &mut [u8], format: FloatFormat, changes: &ContextualC
 }
 
 /// Lets each changed cell be changed by its value.
-fn apply_by_position(cells: &mut [u8], cell_bytes: usize, changes: &AbsoluteChanges, change: fn(&mut [u8], &[u8])) {
+fn apply_by_position(cells: &mut [u8], cell_bytes: usize, changes: &PositionalChanges, change: fn(&mut [u8], &[u8])) {
     for (position, value) in changes.positions.iter().zip(changes.values.chunks(cell_bytes)) {
         let cell = cells.chunks_mut(cell_bytes).nth(*position as usize);
         cell.into_iter().for_each(|cell| change(cell, value));

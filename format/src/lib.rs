@@ -16,7 +16,6 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod absolute;
 pub mod apply;
 mod bytes;
 pub mod cell;
@@ -34,6 +33,7 @@ mod limits;
 pub mod masks;
 pub mod model;
 pub mod place;
+pub mod positional;
 mod rans;
 mod raw;
 mod reader;

@@ -1,6 +1,5 @@
 //! Changes into cells, block by block: ranks become positions, steps are added, both fingerprints fall out.
 
-use crate::absolute::{AbsoluteChanges, add_cell};
 use crate::cell::FloatCell;
 use crate::changed::ChangedWords;
 use crate::compare::{STRIP_BYTES, cell_at, word_at};
@@ -8,6 +7,7 @@ use crate::contextual::{ClassChanges, ContextualChanges};
 use crate::fingerprint::Fingerprint;
 use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::masks::Masks;
+use crate::positional::{PositionalChanges, add_cell};
 use crate::region::{REGION_CELLS, Region};
 use crate::salts::Salts;
 use crate::scan::{Fingerprints, block_fingerprint};
@@ -120,7 +120,7 @@ impl<'a> ContextualPlacer<'a> {
 /// Applies the changes of one segment to its pieces, in order, in place.
 #[derive(Debug)]
 pub struct AbsolutePlacer<'a> {
-    changes: &'a AbsoluteChanges,
+    changes: &'a PositionalChanges,
     /// Values are added to the cells.
     relative: bool,
     cell_bytes: usize,
@@ -133,13 +133,13 @@ pub struct AbsolutePlacer<'a> {
 
 impl<'a> AbsolutePlacer<'a> {
     /// A placer at the start of a segment of cells of `cell_bytes` bytes.
-    pub fn new(changes: &'a AbsoluteChanges, cell_bytes: usize, seed: u64) -> Self {
+    pub fn new(changes: &'a PositionalChanges, cell_bytes: usize, seed: u64) -> Self {
         let cell_bytes = cell_bytes.max(1);
         Self { changes, relative: false, cell_bytes, seed, seen: 0, placed: 0, sums: Fingerprints::default() }
     }
 
     /// The same for a relative segment.
-    pub fn relative(changes: &'a AbsoluteChanges, cell_bytes: usize, seed: u64) -> Self {
+    pub fn relative(changes: &'a PositionalChanges, cell_bytes: usize, seed: u64) -> Self {
         Self { relative: true, ..Self::new(changes, cell_bytes, seed) }
     }
 

@@ -1,7 +1,7 @@
 //! Raw bits: what tokens leave over of numbers, packed end to end and stored as they are, or as a zstd frame where they repeat.
 
-use crate::bytes::{Cursor, push_varint};
-use crate::codec::{Deflate, Inflate};
+use crate::bytes::Cursor;
+use crate::codec::{Deflate, Inflate, push_packed};
 use crate::error::{Damage, Error};
 use crate::layout::{MAX_RAW_BYTES, METHOD_STORED, METHOD_ZSTD};
 use alloc::borrow::Cow;
@@ -39,17 +39,7 @@ impl RawWriter {
     pub(crate) fn write(&self, codec: &impl Deflate, out: &mut Vec<u8>) {
         let end = self.end + self.bits.div_ceil(8) as usize;
         let bits = self.bytes.get(..end).unwrap_or_default();
-        match deflate(bits, codec) {
-            Some(frame) => {
-                out.push(METHOD_ZSTD);
-                push_varint(out, bits.len() as u64);
-                out.extend_from_slice(&frame);
-            }
-            None => {
-                out.push(METHOD_STORED);
-                out.extend_from_slice(bits);
-            }
-        }
+        push_packed(bits, codec, |bits, _| bits, out);
     }
 }
 
@@ -57,14 +47,6 @@ impl RawWriter {
 #[cold]
 fn grow(bytes: &mut Vec<u8>) {
     bytes.resize(2 * bytes.len() + 256, 0);
-}
-
-/// The frame of `bytes`, if it is smaller.
-pub(crate) fn deflate(bytes: &[u8], codec: &impl Deflate) -> Option<Vec<u8>> {
-    /// No frame has fewer bytes.
-    const SMALLEST_FRAME: usize = 10;
-    let worth = bytes.len() > SMALLEST_FRAME;
-    worth.then(|| codec.deflate(bytes)).flatten().filter(|frame| frame.len() < bytes.len())
 }
 
 /// The bits that [`RawWriter::write`] wrote of `changes` changes: all that is left of a payload.

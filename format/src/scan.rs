@@ -2,7 +2,6 @@
 
 pub use crate::region::REGION_CELLS;
 
-use crate::absolute::AbsoluteChanges;
 use crate::cell::FloatCell;
 use crate::changed::{ChangedCells, ChangedWords};
 use crate::compare::{STRIP_BYTES, STRIP_WORDS, WordPlaces, compare, word_at};
@@ -10,6 +9,7 @@ use crate::contextual::ContextualChanges;
 use crate::fingerprint::{Fingerprint, Salt, padded_word};
 use crate::layout::CLASSES;
 use crate::masks::Masks;
+use crate::positional::PositionalChanges;
 use crate::region::Region;
 use crate::salts::Salts;
 use alloc::vec::Vec;
@@ -145,7 +145,7 @@ pub fn scan_absolute(
     pieces: &[PiecePair<'_>],
     seed: u64,
     cell_bytes: usize,
-    changes: &mut AbsoluteChanges,
+    changes: &mut PositionalChanges,
 ) -> Fingerprints {
     changes.clear();
     let mut sums = Fingerprints::default();

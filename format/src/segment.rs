@@ -7,7 +7,6 @@
 //!
 //! [`apply_runs`] is the last two steps over cells that lie anywhere.
 
-use crate::absolute::{self, AbsoluteChanges};
 use crate::cell::{FloatCell, FloatFormat};
 use crate::codec::Inflate;
 use crate::contextual::{CodedSegment, ContextualChanges, ContextualDecoder};
@@ -18,6 +17,7 @@ use crate::header::{Header, Piece, Profile, Segment};
 use crate::masks::Masks;
 use crate::model::ContextModel;
 use crate::place::{AbsolutePlacer, ContextualPlacer};
+use crate::positional::{self, PositionalChanges};
 use crate::scan::Fingerprints;
 use alloc::vec::Vec;
 
@@ -137,9 +137,9 @@ pub enum Changes<'a> {
     /// Of cells of this format.
     Contextual(FloatFormat, &'a ContextualChanges),
     /// Of cells of any dtype: what they become.
-    Absolute(&'a AbsoluteChanges),
+    Absolute(&'a PositionalChanges),
     /// Of cells of any dtype that is not wider than a word: what is added to them.
-    Relative(&'a AbsoluteChanges),
+    Relative(&'a PositionalChanges),
 }
 
 impl Changes<'_> {
@@ -163,7 +163,7 @@ impl Changes<'_> {
 pub struct SegmentDecoder {
     decoder: ContextualDecoder,
     contextual: ContextualChanges,
-    absolute: AbsoluteChanges,
+    absolute: PositionalChanges,
 }
 
 impl SegmentDecoder {
@@ -190,7 +190,7 @@ impl SegmentDecoder {
             }
             Coding::Absolute | Coding::Relative => {
                 let cell_bytes = segment.dtype.cell_bytes();
-                self.absolute = absolute::decode(payload, cells, changes, cell_bytes, codec).map_err(said_here)?;
+                self.absolute = positional::decode(payload, cells, changes, cell_bytes, codec).map_err(said_here)?;
                 Ok(match segment.coding {
                     Coding::Relative => Changes::Relative(&self.absolute),
                     _ => Changes::Absolute(&self.absolute),

@@ -8,7 +8,7 @@ use pulse_format::layout::{BLOCK_CELLS, MAX_RELATIVE_CELL_BYTES};
 use pulse_format::masks::Portable;
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::scan::{PiecePair, scan_absolute, scan_contextual};
-use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, absolute, with_float_cell};
+use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, positional, with_float_cell};
 
 /// How cells are spread over tensors and segments, and coded.
 #[derive(Debug, Arbitrary)]
@@ -153,12 +153,12 @@ impl Shape {
                 (sums, Profile::Contextual { model: models }, changes.len(), Some(model))
             }
             None => {
-                let mut changes = absolute::AbsoluteChanges::default();
+                let mut changes = positional::PositionalChanges::default();
                 let sums = scan_absolute(Portable, pairs, spread(self.seed), self.dtype().cell_bytes(), &mut changes);
                 if self.is_relative() {
                     changes.make_relative(pairs.iter().map(|pair| pair.base), self.dtype().cell_bytes());
                 }
-                absolute::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
+                positional::encode(&changes, self.dtype().cell_bytes(), &Codec, &mut payload);
                 let profile = if self.is_relative() { Profile::Relative } else { Profile::Absolute };
                 (sums, profile, changes.len(), None)
             }

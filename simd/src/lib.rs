@@ -22,10 +22,10 @@ mod wasm;
 mod x86;
 
 use dispatch::vectorized;
-use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::cell::FloatCell;
 use pulse_format::contextual::{self, ContextualChanges, Tokens};
 use pulse_format::model::ContextModel;
+use pulse_format::positional::PositionalChanges;
 use pulse_format::scan::{self, Fingerprints, PiecePair};
 use pulse_format::{Deflate, Fingerprint, Placer};
 
@@ -47,7 +47,7 @@ vectorized! {
         pieces: &[PiecePair<'_>],
         seed: u64,
         cell_bytes: usize,
-        changes: &mut AbsoluteChanges,
+        changes: &mut PositionalChanges,
     ) -> Fingerprints {
         scan::scan_absolute(masks, pieces, seed, cell_bytes, changes)
     }

@@ -5,8 +5,8 @@ use pulse_encoder::Zstd;
 use pulse_format::apply::{apply_segment, segment_fingerprint};
 use pulse_format::layout::MAX_SEGMENT_CELLS;
 use pulse_format::{
-    CellCount, CellIndex, Dtype, Fingerprint, Header, Limits, Piece, Profile, Segment, Step, Tensor, absolute,
-    fingerprint,
+    CellCount, CellIndex, Dtype, Fingerprint, Header, Limits, Piece, Profile, Segment, Step, Tensor, fingerprint,
+    positional,
 };
 
 fn tensor(name: &str, dtype: Dtype, shape: &[u64]) -> Tensor {
@@ -121,9 +121,9 @@ fn the_last_segment_of_a_huge_tensor_is_applied_on_its_own() {
     let mut after = before.clone();
     after[4 * 17..][..4].copy_from_slice(&[1, 2, 3, 4]);
     after[4 * 2999..].copy_from_slice(&[5, 6, 7, 8]);
-    let changes = absolute::AbsoluteChanges { positions: vec![17, 2999], values: vec![1, 2, 3, 4, 5, 6, 7, 8] };
+    let changes = positional::PositionalChanges { positions: vec![17, 2999], values: vec![1, 2, 3, 4, 5, 6, 7, 8] };
     let mut payload = Vec::new();
-    absolute::encode(&changes, 4, &Zstd::default(), &mut payload);
+    positional::encode(&changes, 4, &Zstd::default(), &mut payload);
     // Of F32, a cell is a word: the segment begins in the third page.
     let side = |cells: &[u8]| plain_fingerprint(cells, 6, 0, 1 << 33);
     let mut all = segments(cells);

@@ -4,12 +4,12 @@ use crate::support::cells::{Pair, Random};
 use crate::support::inflate::Ruzstd;
 use crate::support::raw::{open, store};
 use pulse_encoder::Zstd;
-use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::cell::FloatCell;
 use pulse_format::contextual::ContextualChanges;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};
 use pulse_format::masks::Portable;
 use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
+use pulse_format::positional::PositionalChanges;
 use pulse_format::scan::{Fingerprints, PiecePair, REGION_CELLS, scan_absolute, scan_contextual};
 use pulse_format::{Deflate, FloatFormat, Inflate, fingerprint, with_float_cell};
 
@@ -98,14 +98,14 @@ fn check_cells<C: FloatCell>(pieces: &Pieces) {
 
 fn check_absolute(pairs: &[PiecePair<'_>], sides: &[[Vec<u8>; 2]], width: usize, sums: Fingerprints) {
     let [base, target] = [0, 1].map(|side| sides.iter().flat_map(|sides| sides[side].clone()).collect::<Vec<u8>>());
-    let mut expected = AbsoluteChanges::default();
+    let mut expected = PositionalChanges::default();
     for (position, (base, target)) in base.chunks(width).zip(target.chunks(width)).enumerate() {
         if base != target {
             expected.positions.push(position as u32);
             expected.values.extend_from_slice(target);
         }
     }
-    let mut changes = AbsoluteChanges { positions: vec![9], values: vec![1] };
+    let mut changes = PositionalChanges { positions: vec![9], values: vec![1] };
     assert_eq!(scan_absolute(Portable, pairs, SEED, width, &mut changes), sums);
     assert_eq!(changes, expected);
     let mut relative = expected.clone();

@@ -159,11 +159,14 @@ fn every_suite_has_its_row() {
     assert_eq!(named, suites);
 }
 
-/// The codes that an error enum answers with, or, in TypeScript, that its type lists.
+/// The codes that an error enum answers with, or, in TypeScript and JavaScript, that are listed.
 fn codes(source: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(workspace().join(source)).unwrap();
-    let (begin, end, quote) =
-        if source.ends_with(".rs") { ("pub fn code(", "\n    }\n", '"') } else { ("type ErrorCode =", ";", '\'') };
+    let (begin, end, quote) = match source.rsplit_once('.') {
+        Some((_, "rs")) => ("pub fn code(", "\n    }\n", '"'),
+        Some((_, "js")) => ("const CODES =", ";", '\''),
+        _ => ("type ErrorCode =", ";", '\''),
+    };
     let body = text.split(begin).nth(1).unwrap_or_else(|| panic!("{source} has no {begin}"));
     let body = body.split(end).next().unwrap_or_default();
     let codes: BTreeSet<String> = body.split(quote).skip(1).step_by(2).map(String::from).collect();
@@ -192,5 +195,7 @@ fn every_error_code_is_in_its_readme() {
     let typed = codes("applier-wasm/npm/types.d.ts");
     let thrown = codes("format/src/error.rs").into_iter().chain(codes("applier-wasm/src/error.rs"));
     faults.extend(thrown.filter(|code| !typed.contains(code)).map(|code| format!("types.d.ts lacks `{code}`")));
+    let known = codes("applier-wasm/npm/lib/errors.js");
+    faults.extend(typed.symmetric_difference(&known).map(|code| format!("types.d.ts or errors.js lacks `{code}`")));
     fail_on(&faults);
 }

@@ -113,7 +113,7 @@ export async function runApply(input, options, { emit, stop, note }, work) {
     get length() {
       return source.length;
     },
-    expect: (ranges) => source.expect?.(ranges),
+    expect: (ranges) => source.expect(ranges),
     read(offset, length) {
       const during = note.quiet ? undefined : signal;
       return orAborted(source.read(offset, length, during), during).catch(remember);
@@ -126,7 +126,7 @@ export async function runApply(input, options, { emit, stop, note }, work) {
   } catch (thrown) {
     throw explain(thrown, { signal, quiet: note.quiet, progressFailed, cause });
   } finally {
-    source.close?.();
+    source.close();
   }
 }
 

@@ -9,8 +9,8 @@ pub use receiver::MemoryReceiver;
 
 use crate::error::Error;
 use crate::options::Options;
-use pulse_format::segment::RUN_BYTES;
 use pulse_format::{Fingerprint, Tensor};
+use receiver::Extent;
 
 /// A session over memory.
 ///
@@ -67,16 +67,10 @@ impl<M: Memory> Session<M> {
     /// [`Error::Poisoned`], and those of the memory.
     pub fn fingerprint(&self, seed: u64) -> Result<Fingerprint, Error> {
         self.check_sound()?;
-        let mut run = vec![0; RUN_BYTES];
-        let mut sum = Fingerprint::ZERO;
-        for (index, (tensor, span)) in (0u32..).zip(self.bound.iter()) {
+        let extents = (0u32..).zip(self.bound.iter()).map(|(index, (tensor, span))| {
             let bytes = tensor.cells().map_or(0, |cells| cells.get() as usize) * tensor.dtype.cell_bytes();
-            for start in (0..bytes).step_by(RUN_BYTES) {
-                let run = run.get_mut(..RUN_BYTES.min(bytes - start)).unwrap_or_default();
-                self.receiver.spans.read(*span, start, run)?;
-                sum += pulse_simd::fingerprint(run, seed, index, start as u64 / 4);
-            }
-        }
-        Ok(sum)
+            Extent { tensor: index, span: *span, bytes: 0..bytes }
+        });
+        self.receiver.fingerprint(&extents.collect::<Vec<_>>(), seed)
     }
 }

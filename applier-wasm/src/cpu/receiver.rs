@@ -39,15 +39,17 @@ struct Last {
 struct Before {
     index: usize,
     fingerprint: Fingerprint,
-    parts: Vec<Part>,
+    extents: Vec<Extent>,
 }
 
-/// Where a piece lies in memory.
+/// Cells of one tensor in memory.
 #[derive(Debug)]
-struct Part {
-    tensor: u32,
-    span: usize,
-    bytes: Range<usize>,
+pub(super) struct Extent {
+    /// The tensor's number, as it goes into fingerprints.
+    pub(super) tensor: u32,
+    pub(super) span: usize,
+    /// Of the span.
+    pub(super) bytes: Range<usize>,
 }
 
 /// A patch that was verified in a dry run.
@@ -99,7 +101,8 @@ impl<M: Memory> MemoryReceiver<M> {
     ) -> Result<Fingerprint, Failure> {
         let header = patch.header().clone();
         let is_changed = |planned: &&BoundSegment<'_, usize>| changes_of(&header, planned.index) > 0;
-        let mut counter = Counter::new(hooks, Phase::Write, planned.iter().filter(is_changed).map(cells_of).sum());
+        let mut counter =
+            Counter::new(hooks, Phase::Write, planned.iter().filter(is_changed).map(BoundSegment::cells).sum());
         for (number, planned) in planned.iter().filter(is_changed).enumerate() {
             let read;
             let payload = match dry_run.payloads.as_ref().and_then(|payloads| payloads.get(number)) {
@@ -111,7 +114,7 @@ impl<M: Memory> MemoryReceiver<M> {
             };
             let exchange = dry_run.undo_bytes.map(|_| &mut *exchange);
             self.segment(&header, planned, payload, Some(Writing { exchange, guard }))?;
-            counter.advance(cells_of(planned));
+            counter.advance(planned.cells());
             hooks.pause().await;
         }
         Ok(planned.iter().filter_map(|planned| header.segments.get(planned.index)).map(|segment| segment.target).sum())
@@ -121,8 +124,8 @@ impl<M: Memory> MemoryReceiver<M> {
     fn take_back(&mut self, last: &mut Last) -> Result<(), Failure> {
         last.exchange.swap(&mut self.spans)?;
         let is_as_before = |segment: &Before| {
-            let Before { index, fingerprint: expected, ref parts } = *segment;
-            let found = self.fingerprint(parts, last.seed)?;
+            let Before { index, fingerprint: expected, ref extents } = *segment;
+            let found = self.fingerprint(extents, last.seed)?;
             match found == expected {
                 true => Ok(()),
                 false => Err(pulse_format::Error::WrongTarget { segment: index, found, expected }.into()),
@@ -135,10 +138,11 @@ impl<M: Memory> MemoryReceiver<M> {
         })
     }
 
-    fn fingerprint(&self, parts: &[Part], seed: u64) -> Result<Fingerprint, Error> {
+    /// The fingerprint of the cells as they are in memory now.
+    pub(super) fn fingerprint(&self, extents: &[Extent], seed: u64) -> Result<Fingerprint, Error> {
         let mut run = vec![0; RUN_BYTES];
         let mut sum = Fingerprint::ZERO;
-        for Part { tensor, span, bytes } in parts {
+        for Extent { tensor, span, bytes } in extents {
             for start in bytes.clone().step_by(RUN_BYTES) {
                 let run = run.get_mut(..RUN_BYTES.min(bytes.end - start)).unwrap_or_default();
                 self.spans.read(*span, start, run)?;
@@ -164,7 +168,7 @@ impl<M: Memory> Receiver for MemoryReceiver<M> {
         let undo_bytes = planned.iter().map(|planned| undo_bytes_of(&header, planned.index)).sum();
         let undo_bytes = Some(undo_bytes).filter(|bytes| *bytes <= options.undo_bytes);
         let mut dry_run = DryRun { bases: Vec::new(), payloads: undo_bytes.map(|_| Vec::new()), undo_bytes };
-        let mut counter = Counter::new(hooks, Phase::Verify, planned.iter().map(cells_of).sum());
+        let mut counter = Counter::new(hooks, Phase::Verify, planned.iter().map(BoundSegment::cells).sum());
         for planned in planned {
             stop_if_cancelled(hooks)?;
             let payload = patch.payload(planned.index).await?;
@@ -173,7 +177,7 @@ impl<M: Memory> Receiver for MemoryReceiver<M> {
             if let Some(payloads) = dry_run.payloads.as_mut().filter(|_| changes_of(&header, planned.index) > 0) {
                 payloads.push(payload);
             }
-            counter.advance(cells_of(planned));
+            counter.advance(planned.cells());
             hooks.pause().await;
         }
         Ok(dry_run)
@@ -208,8 +212,7 @@ impl<M: Memory> Receiver for MemoryReceiver<M> {
     }
 
     async fn undo(&mut self, guard: &mut Guard<'_>) -> Result<(), Failure> {
-        let none = || Error::Misuse { what: "there is no patch that could be taken back".into() };
-        let mut last = self.last.take().ok_or_else(|| Failure::Old(none()))?;
+        let mut last = self.last.take().ok_or_else(|| Failure::Old(Error::nothing_to_undo()))?;
         guard.begin_writing();
         let undone = self.take_back(&mut last);
         if undone.is_err() {
@@ -277,10 +280,6 @@ impl<M: Memory> Runs for Cells<'_, '_, '_, M> {
     }
 }
 
-fn cells_of(planned: &BoundSegment<'_, usize>) -> u64 {
-    planned.pieces.iter().map(|(piece, _)| u64::from(piece.cells)).sum()
-}
-
 fn changes_of(header: &Header, segment: usize) -> u64 {
     header.segments.get(segment).map_or(0, |segment| segment.changes.into())
 }
@@ -296,11 +295,15 @@ fn before(header: &Header, planned: &[BoundSegment<'_, usize>], bases: &[Fingerp
     let changed = planned.iter().zip(bases).filter(|(planned, _)| changes_of(header, planned.index) > 0);
     let segments = changed.map(|(planned, fingerprint)| {
         let cell_bytes = header.segment(planned.index).map_or(1, |segment| segment.dtype().cell_bytes());
-        let part = |(piece, span): &(Piece, &usize)| {
+        let extent = |(piece, span): &(Piece, &usize)| {
             let start = piece.first_cell.get() as usize * cell_bytes;
-            Part { tensor: piece.tensor as u32, span: **span, bytes: start..start + piece.cells as usize * cell_bytes }
+            Extent {
+                tensor: piece.tensor as u32,
+                span: **span,
+                bytes: start..start + piece.cells as usize * cell_bytes,
+            }
         };
-        Before { index: planned.index, fingerprint: *fingerprint, parts: planned.pieces.iter().map(part).collect() }
+        Before { index: planned.index, fingerprint: *fingerprint, extents: planned.pieces.iter().map(extent).collect() }
     });
     segments.collect()
 }

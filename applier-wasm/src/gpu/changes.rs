@@ -1,8 +1,8 @@
 //! Decoded changes as kernels take them.
 
 use super::kernels::entry::{PLACE_SHIFT, STEP_MASK};
-use pulse_format::absolute::AbsoluteChanges;
 use pulse_format::contextual::ContextualChanges;
+use pulse_format::positional::PositionalChanges;
 use std::ops::Range;
 
 /// Where the changes of a contextual segment lie in the words that are uploaded, and what they ask of the base.
@@ -59,7 +59,7 @@ impl Absolute {
     /// Appends those of `cells` (counted over the segment, as the checkpoint counts them), whose kernel cells are `split` to
     /// a cell and `cell_bits` wide.
     pub(crate) fn append(
-        changes: &AbsoluteChanges,
+        changes: &PositionalChanges,
         cells: Range<u32>,
         split: u32,
         cell_bits: u32,

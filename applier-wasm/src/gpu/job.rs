@@ -41,7 +41,7 @@ impl<B> Verified for Job<B> {
 pub(crate) type Kind<B> = fn(&SegmentCommands<B>) -> &[Command<B>];
 
 impl<B: Clone> Job<B> {
-    /// Plans every batch, in scratch memory of its own.
+    /// Plans every batch, in the receiver's scratch memory.
     pub(crate) fn new<P: Port<Buffer = B>>(
         memory: &mut Memory<P>,
         segments: Vec<PlannedSegment<B>>,

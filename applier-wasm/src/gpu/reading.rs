@@ -10,7 +10,7 @@ use super::scratch::Need;
 use crate::bound::BoundSegment;
 use crate::error::Error;
 use crate::inflate::Zstd;
-use pulse_format::absolute::AbsoluteChanges;
+use pulse_format::positional::PositionalChanges;
 use pulse_format::{Changes, Header, Piece, Salt, SegmentDecoder};
 use std::ops::Range;
 
@@ -59,7 +59,7 @@ pub(crate) fn decode<B>(
     Ok(words)
 }
 
-fn by_window<B>(segment: &PlannedSegment<B>, changes: &AbsoluteChanges, words: &mut Vec<u32>) -> Vec<Absolute> {
+fn by_window<B>(segment: &PlannedSegment<B>, changes: &PositionalChanges, words: &mut Vec<u32>) -> Vec<Absolute> {
     let split = segment.split;
     let mut first = 0;
     let parts = segment.windows.iter().map(|window| {

@@ -53,8 +53,7 @@ impl<P: Port> GpuReceiver<P> {
             batches.push(Batch { segments, own });
             Ok::<_, Error>(())
         };
-        let mut counter =
-            Counter::new(hooks, Phase::Verify, planned.iter().map(|of| cells_of(patch.header(), of)).sum());
+        let mut counter = Counter::new(hooks, Phase::Verify, planned.iter().map(BoundSegment::cells).sum());
         for planned in planned {
             stop_if_cancelled(hooks)?;
             let payload = patch.payload(planned.index).await?;
@@ -199,7 +198,7 @@ impl<P: Port> Receiver for GpuReceiver<P> {
     }
 
     async fn undo(&mut self, guard: &mut Guard<'_>) -> Result<(), Failure> {
-        let none = || Failure::Old(Error::Misuse { what: "there is no patch that could be taken back".into() });
+        let none = || Failure::Old(Error::nothing_to_undo());
         let (job, targets) = self.last.as_mut().ok_or_else(none)?;
         // Buffers that it was planned with may have been made anew since.
         job.plan_again(&mut self.memory).map_err(Failure::Old)?;
@@ -238,8 +237,4 @@ where
         words.extend(decode(decoder, patch.header(), &mut segment.clone(), &payload)?);
     }
     Ok(words)
-}
-
-fn cells_of<B>(header: &Header, planned: &BoundSegment<'_, B>) -> u64 {
-    header.segments.get(planned.index).map_or(0, |segment| u64::from(segment.cells))
 }

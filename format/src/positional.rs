@@ -4,25 +4,25 @@
 //! Gaps between positions are split into tokens and raw bits; tokens and the bytes of the values, plane by plane, are packed
 //! by zstd where that is smaller.
 
-use crate::bytes::{Cursor, push_varint};
-use crate::codec::{Deflate, Inflate};
+use crate::bytes::Cursor;
+use crate::codec::{Deflate, Inflate, push_packed};
 use crate::error::{Damage, Error, Part};
 use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES, METHOD_STORED, METHOD_ZSTD};
-use crate::raw::{self, RawReader, RawWriter, deflate};
+use crate::raw::{self, RawReader, RawWriter};
 use crate::token::{bucket, split};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// The changes of one segment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AbsoluteChanges {
+pub struct PositionalChanges {
     /// Which cells change, counted from 0 over the segment, ascending.
     pub positions: Vec<u32>,
     /// The new cells, little-endian, as many bytes each as a cell has; for relative segments what is added to the old ones.
     pub values: Vec<u8>,
 }
 
-impl AbsoluteChanges {
+impl PositionalChanges {
     /// How many.
     pub fn len(&self) -> usize {
         self.positions.len()
@@ -57,7 +57,7 @@ impl AbsoluteChanges {
 }
 
 /// Appends the payload of a segment whose cells have `cell_bytes` bytes.
-pub fn encode(changes: &AbsoluteChanges, cell_bytes: usize, codec: &impl Deflate, out: &mut Vec<u8>) {
+pub fn encode(changes: &PositionalChanges, cell_bytes: usize, codec: &impl Deflate, out: &mut Vec<u8>) {
     let mut raw = RawWriter::default();
     let mut next = 0u32;
     let mut token = |position: &u32| {
@@ -67,10 +67,11 @@ pub fn encode(changes: &AbsoluteChanges, cell_bytes: usize, codec: &impl Deflate
         gap.token
     };
     let tokens: Vec<u8> = changes.positions.iter().map(&mut token).collect();
-    push_plane(&tokens, codec, out);
+    let mut push_plane = |plane: &[u8]| push_packed(plane, codec, |_, frame| frame, out);
+    push_plane(&tokens);
     for plane in 0..cell_bytes {
         let bytes: Vec<u8> = changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect();
-        push_plane(&bytes, codec, out);
+        push_plane(&bytes);
     }
     raw.write(codec, out);
 }
@@ -85,7 +86,7 @@ pub fn decode(
     expected: u32,
     cell_bytes: usize,
     codec: &impl Inflate,
-) -> Result<AbsoluteChanges, Error> {
+) -> Result<PositionalChanges, Error> {
     let mut cursor = Cursor::new(bytes, Part::Payload);
     let count = expected as usize;
     if cell_bytes == 0 || cell_bytes > MAX_CELL_BYTES || expected > cells {
@@ -116,7 +117,7 @@ pub fn decode(
     if !raw.ended_well() {
         return Err(cursor.damaged(Damage::RawBits));
     }
-    Ok(AbsoluteChanges { positions, values })
+    Ok(PositionalChanges { positions, values })
 }
 
 /// Adds `difference` to `cell`, modulo its width, both little-endian.
@@ -138,20 +139,6 @@ pub fn subtract_cell(cell: &mut [u8], difference: &[u8]) {
         let (rest, under) = cell.overflowing_sub(*difference);
         let (rest, borrowed) = rest.overflowing_sub(borrow.into());
         (*cell, borrow) = (rest, under | borrowed);
-    }
-}
-
-fn push_plane(bytes: &[u8], codec: &impl Deflate, out: &mut Vec<u8>) {
-    match deflate(bytes, codec) {
-        Some(frame) => {
-            out.push(METHOD_ZSTD);
-            push_varint(out, frame.len() as u64);
-            out.extend_from_slice(&frame);
-        }
-        None => {
-            out.push(METHOD_STORED);
-            out.extend_from_slice(bytes);
-        }
     }
 }
 
