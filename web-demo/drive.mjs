@@ -1,5 +1,5 @@
 // Takes the page through its chain in Chromium, as a person would: by its buttons.
-import { withBrowser } from '../applier-wasm/runtimes/chromium.mjs';
+import { withBrowser } from '../tests/runtimes/chromium.mjs';
 
 const TIMEOUT_MS = 120_000;
 const DESKTOP = { width: 1240, height: 900 };

@@ -82,7 +82,7 @@ fn compare(pair: &PairFiles, root: &Path, folder: &Path, runs: usize) {
 
 fn in_node(pair: &PairFiles, root: &Path, patch: &Path) -> Times {
     let mut node = Command::new("node");
-    node.arg(root.join("applier-wasm/bench/decode.mjs")).args([patch, &pair.base, &pair.target]).arg("1");
+    node.arg(root.join("benches/js/decode.mjs")).args([patch, &pair.base, &pair.target]).arg("1");
     let output = node.output().expect("node starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("node prints times")

@@ -32,7 +32,7 @@ fn packages() -> Vec<String> {
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target" && name != "node_modules") {
             rust_files(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);

@@ -16,7 +16,7 @@ const CHAIN: ChainName = ChainName::Mature;
 /// Run the applier's tests in Chromium, Deno, Node, Bun and workerd
 ///
 /// Builds the wasm modules and makes the patches they need. Installs, where they are missing, the npm packages of
-/// applier-wasm/runtimes and, by apt-get, chromium, mesa-vulkan-drivers and libvulkan1.
+/// tests/runtimes and, by apt-get, chromium, mesa-vulkan-drivers and libvulkan1.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// One runtime only; may be repeated
@@ -56,34 +56,14 @@ impl Test {
 const WITH_GPU: &[Runtime] = &[Runtime::Node, Runtime::Bun, Runtime::Deno, Runtime::Chromium];
 
 const TESTS: [Test; 6] = [
-    Test {
-        module: "applier-wasm/test/cpu.mjs",
-        only: WITH_GPU,
-        in_workerd: Some("applier-wasm/test/cpu-workerd.mjs"),
-        cpu: true,
-    },
-    Test { module: "applier-wasm/test/inline.mjs", only: WITH_GPU, in_workerd: None, cpu: true },
-    Test { module: "applier-wasm/test/gpu.mjs", only: WITH_GPU, in_workerd: None, cpu: false },
-    Test {
-        module: "applier-wasm/test/tour.mjs",
-        only: WITH_GPU,
-        in_workerd: Some("applier-wasm/test/tour-workerd.mjs"),
-        cpu: false,
-    },
+    Test { module: "tests/js/cpu.mjs", only: WITH_GPU, in_workerd: Some("tests/js/cpu-workerd.mjs"), cpu: true },
+    Test { module: "tests/js/inline.mjs", only: WITH_GPU, in_workerd: None, cpu: true },
+    Test { module: "tests/js/gpu.mjs", only: WITH_GPU, in_workerd: None, cpu: false },
+    Test { module: "tests/js/tour.mjs", only: WITH_GPU, in_workerd: Some("tests/js/tour-workerd.mjs"), cpu: false },
     // Where wgpu finds a browser's globals.
-    Test {
-        module: "applier-wasm/test/own-gpu.mjs",
-        only: &[Runtime::Deno, Runtime::Chromium],
-        in_workerd: None,
-        cpu: false,
-    },
+    Test { module: "tests/js/own-gpu.mjs", only: &[Runtime::Deno, Runtime::Chromium], in_workerd: None, cpu: false },
     // Where onnxruntime-web opens a device.
-    Test {
-        module: "applier-wasm/test/engine.mjs",
-        only: &[Runtime::Deno, Runtime::Chromium],
-        in_workerd: None,
-        cpu: false,
-    },
+    Test { module: "tests/js/engine.mjs", only: &[Runtime::Deno, Runtime::Chromium], in_workerd: None, cpu: false },
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -107,7 +87,7 @@ fn run_in(runtimes: &[Runtime]) -> Result<()> {
         for test in &TESTS {
             let Some(module) = test.module_in(*runtime) else { continue };
             let mut node = program("node");
-            node.arg("applier-wasm/runtimes/run.mjs").args(["--runtime", name.get_name(), "--timeout", "300"]);
+            node.arg("tests/runtimes/run.mjs").args(["--runtime", name.get_name(), "--timeout", "300"]);
             run_command(node.args(test.cpu.then_some("--cpu")).arg(module))?;
         }
     }
@@ -116,7 +96,7 @@ fn run_in(runtimes: &[Runtime]) -> Result<()> {
 
 /// The crate's unit tests as wasm: its vector instructions are held to the definition there.
 fn units() -> Result<()> {
-    let runner = format!("node {}", workspace::root().join("applier-wasm/test/units.mjs").display());
+    let runner = format!("node {}", workspace::root().join("tests/js/units.mjs").display());
     let mut test = cargo();
     test.env("CARGO_ENCODED_RUSTFLAGS", wasm::FLAGS).env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner);
     test.args(["test", "--locked", "--lib", "--package", "pulse-applier-wasm", "--no-default-features"]);
@@ -126,7 +106,7 @@ fn units() -> Result<()> {
 
 /// What `run.mjs --check` finds missing.
 pub(crate) fn install_runtimes() -> Result<()> {
-    let folder = workspace::root().join("applier-wasm/runtimes");
+    let folder = workspace::root().join("tests/runtimes");
     install::npm(&folder)?;
     let check = || output(program("node").arg(folder.join("run.mjs")).arg("--check"));
     if check().is_ok() {

@@ -19,7 +19,7 @@ const LIBRARY: &str = "pulse_applier_wasm.wasm";
 /// Build the npm package's wasm modules into applier-wasm/npm/dist, and hold them to their sizes
 ///
 /// Installs, where they are missing, the Rust target wasm32-unknown-unknown (rustup) and the npm packages of
-/// applier-wasm/runtimes, whose wasm-opt is used.
+/// tests/runtimes, whose wasm-opt is used.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -153,7 +153,7 @@ fn gzip_bytes(path: &Path) -> Result<u64> {
 }
 
 fn runtimes() -> PathBuf {
-    workspace::root().join("applier-wasm/runtimes")
+    workspace::root().join("tests/runtimes")
 }
 
 fn dist() -> PathBuf {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The package as users have it: packed, installed into an empty folder, and used by runtimes, bundlers in Chromium, and TypeScript.
-//     node applier-wasm/packages/run.mjs
+//     node tests/packages/run.mjs
 // Prints a line a case, and fails if one ends other than expected. `cargo xtask packages` builds the modules first.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { chromium } from '../runtimes/node_modules/playwright-core/index.mjs';
 import { inventory } from '../runtimes/system.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const npm = join(here, '../npm');
+const npm = join(here, '../../applier-wasm/npm');
 const folder = mkdtempSync(join(tmpdir(), 'pulse-packages-'));
 const run = (program, ...given) => execFileSync(program, given, { cwd: folder, stdio: 'pipe', encoding: 'utf8' });
 const bin = (name) => join(folder, 'node_modules/.bin', name);

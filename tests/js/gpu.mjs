@@ -1,6 +1,6 @@
 // The receiver on a page's own GPUDevice, in every runtime that has one: a real chain of patches in every layout, undo, challenges,
 // and whatever goes wrong on the way.
-import { GpuSession, PulseError, convertF16, init, readHeader } from '../npm/gpu.js';
+import { GpuSession, PulseError, convertF16, init, readHeader } from '../../applier-wasm/npm/gpu.js';
 import { openDevice, readBuffer } from '../runtimes/canary.mjs';
 import { LAYOUTS, laidOut } from './layouts.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';

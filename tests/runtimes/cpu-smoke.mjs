@@ -1,5 +1,5 @@
 // Proves that a runtime reads files of the repository and runs wasm, without a GPU.
-const WASM = 'applier-wasm/runtimes/add.wasm'; // (func (export "add") (param i32 i32) (result i32))
+const WASM = 'tests/runtimes/add.wasm'; // (func (export "add") (param i32 i32) (result i32))
 
 /** `wasm` is a WebAssembly.Module where the runtime compiles none from bytes. */
 export async function run({ gpu, runtime, arg, readFile, log }, wasm) {

@@ -4,7 +4,7 @@
 //     <!-- tour: cpu -->   `tensors`: weights in memory, each { name, dtype, shape, bytes }
 //
 // Patches come from example.org. What a line prints is in the comment behind it. Afterwards the weights are the target's, to the bit.
-import * as pulse from '../npm/index.js';
+import * as pulse from '../../applier-wasm/npm/index.js';
 import { openDevice, readBuffer } from '../runtimes/canary.mjs';
 import { LAYOUTS, laidOut } from './layouts.mjs';
 import { ranged } from './sources.mjs';

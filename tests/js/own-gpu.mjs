@@ -1,5 +1,5 @@
 // The receiver on a device that wgpu opens inside the module: Chromium and Deno.
-import { OwnGpuSession, init, readHeader } from '../npm/wgpu.js';
+import { OwnGpuSession, init, readHeader } from '../../applier-wasm/npm/wgpu.js';
 import { readBuffer } from '../runtimes/canary.mjs';
 import { equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';
 

@@ -4,7 +4,7 @@ import { join, posix } from 'node:path';
 import { runForResult } from './child.mjs';
 import { findBinary, need, root, withTemporaryFolder } from './system.mjs';
 
-const HOST = 'applier-wasm/runtimes/workerd-host.mjs';
+const HOST = 'tests/runtimes/workerd-host.mjs';
 
 // Static and literal dynamic imports of relative paths.
 const IMPORT = /\b(?:from|import)\s*\(?\s*['"](\.{1,2}\/[^'"]+)['"]/g;
@@ -61,7 +61,7 @@ export function launch({ module, arg, timeout }) {
     const file = join(folder, 'config.capnp');
     writeFileSync(file, configuration({ module, arg }));
     return runForResult({
-      program: need(findBinary('workerd'), 'workerd', 'npm ci in applier-wasm/runtimes'),
+      program: need(findBinary('workerd'), 'workerd', 'npm ci in tests/runtimes'),
       // For the binding that evaluates text; all else is as without.
       args: ['test', '--experimental', '--import-path=/', file],
       timeout,

@@ -1,5 +1,5 @@
 // The entry whose module is in its script: it asks for no second file.
-import { CpuSession, init } from '../npm/inline.js';
+import { CpuSession, init } from '../../applier-wasm/npm/inline.js';
 import { assert, readChain, sameBytes, tensorsOf } from './support.mjs';
 
 export async function run({ runtime, readFile }) {

@@ -1,5 +1,5 @@
 // The receiver over memory, in every runtime: a real chain of patches, every kind of source, stops and failures.
-import * as pulse from '../npm/index.js';
+import * as pulse from '../../applier-wasm/npm/index.js';
 import { testHttp } from './http.mjs';
 import { SOURCES, testServers, withServer } from './sources.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';

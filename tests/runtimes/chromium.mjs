@@ -58,7 +58,7 @@ async function runInPage(browser, origin, { module, cpu, arg, timeout }) {
 
 // Sent to the page as source text: it sees nothing of this file.
 async function runModule({ module, cpu, arg }) {
-  const { openDevice } = await import('/applier-wasm/runtimes/canary.mjs');
+  const { openDevice } = await import('/tests/runtimes/canary.mjs');
   const { run } = await import(module);
   if (!cpu) (await openDevice(navigator.gpu)).device.destroy();
   const readFile = async (path) => {

@@ -1,7 +1,7 @@
 // An engine that is not ours: onnxruntime-web computes with weights in its own device's buffers, patches go into those buffers, and
 // its next run gives, bit for bit, what two models give that were loaded with the target weights: the same graph with new buffers, and
 // a model file with the weights in it. The latter may be computed by other kernels; onnxruntime-web's give the same sums.
-import { GpuSession, convertF16, init } from '../npm/index.js';
+import { GpuSession, convertF16, init } from '../../applier-wasm/npm/index.js';
 import { bufferTensor, createSession, createWeightBuffer, infer, twoMatMuls, valueTensor } from '../runtimes/ort.mjs';
 import { laidOut } from './layouts.mjs';
 import { assert, equal, fails, readChain, sameBytes, tensorsOf } from './support.mjs';

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 // How fast the wasm module applies a patch to memory:
-//     node applier-wasm/bench/decode.mjs PATCH BASE.safetensors TARGET.safetensors ROUNDS
+//     node benches/js/decode.mjs PATCH BASE.safetensors TARGET.safetensors ROUNDS
 // Prints one line of JSON: seconds of each apply, and the number of changes. Every result is compared.
 import { readFile } from 'node:fs/promises';
 
-import { CpuSession, init, readHeader } from '../npm/index.js';
-import { tensorsOf } from '../test/support.mjs';
+import { CpuSession, init, readHeader } from '../../applier-wasm/npm/index.js';
+import { tensorsOf } from '../../tests/js/support.mjs';
 
 const [patchFile, baseFile, targetFile, rounds] = process.argv.slice(2);
 const patch = new Uint8Array(await readFile(patchFile));

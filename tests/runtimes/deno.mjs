@@ -17,7 +17,7 @@ export function launch({ module, cpu, arg, timeout }) {
     '--quiet',
   ];
   return runForResult({
-    program: need(findBinary('deno'), 'deno', 'npm ci in applier-wasm/runtimes'),
+    program: need(findBinary('deno'), 'deno', 'npm ci in tests/runtimes'),
     args: [...flags, HOST, JSON.stringify({ runtime: 'deno', cpu, root, module, arg })],
     // Without a Vulkan driver wgpu would quietly take OpenGL, which lacks shader-f16.
     environment: cpu ? {} : { ...vulkanDriver(findLavapipe), DENO_WEBGPU_BACKEND: 'vulkan' },

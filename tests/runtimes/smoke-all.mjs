@@ -1,5 +1,5 @@
 // Runs the smoke tests in every runtime: one line each, and exit code 1 if any is not as expected.
-const folder = 'applier-wasm/runtimes';
+const folder = 'tests/runtimes';
 const gpu = (runtime) => ({ runtime, module: `${folder}/smoke.mjs` });
 const cpu = (runtime) => ({ runtime, module: `${folder}/cpu-smoke.mjs`, cpu: true });
 const ort = (runtime, arg) => ({ runtime, module: `${folder}/ort-smoke.mjs`, arg });
