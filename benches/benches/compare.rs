@@ -2,15 +2,16 @@
 //!
 //! Data: step 25 -> 26 of both real chains (`--chain`), and synthetic pairs of `--cells` cells from 0.05 % to 20 % density. Every
 //! codec runs on one thread in a process of its own, the codecs in turn, is timed in memory (median of `--runs` rounds), and its result is
-//! compared with the target bit for bit before its line is printed. "decode" is bytes to changes; "apply" is bytes and base to the target's cells in memory.
+//! compared with the target bit for bit before its line is printed. With `--regular`: sizes alone, of updates that are regular. "decode" is bytes to changes; "apply" is bytes and base to the target's cells in memory.
 
 use clap::Parser;
-use pulse_benches::codec::{self, Cells};
+use pulse_benches::codec::{self, Cells, Codec};
 use pulse_benches::entropy::bound;
 use pulse_benches::external::TOOLS;
 use pulse_benches::measure::{peak_memory, timed};
 use pulse_benches::{PairFiles, excerpt_pair, is_bench, real_pairs, synthetic};
 use pulse_encoder::Checkpoint;
+use pulse_tests::regular::updates;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,12 @@ struct Options {
     /// Rounds, each with every codec
     #[arg(long, default_value_t = 5)]
     runs: usize,
+    /// Instead: the sizes of regular updates (doubled, zeroed, exchanged) of 1 Mi cells
+    #[arg(long)]
+    regular: bool,
+    /// The codecs to run, as the table names them [default: all]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
     /// Also run external tools where installed: minutes each
     #[arg(long)]
     external: bool,
@@ -82,6 +89,12 @@ fn main() {
         return run_one(&one[0], one[1].as_ref(), one[2].as_ref());
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
+    if options.regular || !is_bench() {
+        regular(folder.path());
+    }
+    if options.regular {
+        return;
+    }
     let mut pairs = match &options.chain {
         Some(chain) => real_pairs(chain),
         None => {
@@ -112,8 +125,43 @@ fn main() {
     }
 }
 
+/// A line for each update with the bytes of every codec. Nothing is timed.
+fn regular(folder: &Path) {
+    let codecs = codec::all();
+    let names: Vec<String> = codecs.iter().map(|codec| codec.name()).collect();
+    println!("\n| regular update of 1 Mi cells | changed | {} | best peer |", names.join(" | "));
+    println!("|---|---|{}---|", "---|".repeat(names.len()));
+    for update in updates() {
+        let pair = synthetic::write_cells(folder, update.name, &update.base, &update.target);
+        let (base, target) = (open(&pair.base), open(&pair.target));
+        let bytes: Vec<usize> = codecs.iter().map(|codec| size(codec.as_ref(), &base, &target)).collect();
+        let changes = update.base.iter().zip(&update.target).filter(|(base, target)| base != target).count();
+        let best =
+            names.iter().zip(&bytes).filter(|(name, _)| !name.starts_with("Pulse")).min_by_key(|(_, bytes)| **bytes);
+        let (best, least) = best.expect("there are peers");
+        let cells: Vec<String> = bytes.iter().map(usize::to_string).collect();
+        println!("| {} | {changes} | {} | {least} ({best}) |", update.name, cells.join(" | "));
+    }
+}
+
+/// Bytes of a patch that gives the target.
+fn size(codec: &dyn Codec, base: &Checkpoint, target: &Checkpoint) -> usize {
+    let patch = codec.encode(base, target);
+    let mut cells = copy(base);
+    codec.apply(&patch, base, &mut cells);
+    assert!(cells == copy(target), "{} gives another target", codec.name());
+    patch.len()
+}
+
+fn open(path: &Path) -> Checkpoint {
+    Checkpoint::open(path).expect("a bench file")
+}
+
+fn copy(checkpoint: &Checkpoint) -> Cells {
+    checkpoint.tensors().iter().map(|stored| codec::cells(checkpoint, stored).to_vec()).collect()
+}
+
 fn compare(pair: &PairFiles, options: &Options, folder: &Path) {
-    let open = |path: &Path| Checkpoint::open(path).expect("a bench file");
     let (base, target) = (open(&pair.base), open(&pair.target));
     let bound = bound(&base, &target);
     let (changes, cells) = (bound.changes as f64, base.tensor_bytes() as f64 / 2.0);
@@ -128,7 +176,9 @@ fn compare(pair: &PairFiles, options: &Options, folder: &Path) {
         "| codec | bytes | B/change | over entropy | smaller than dense | encode ns/change | ns/cell | decode ns/change | apply ns/change | ns/cell | encode MiB | apply MiB |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
-    let codecs = codec::all();
+    let mut codecs = codec::all();
+    codecs.retain(|codec| options.only.is_empty() || options.only.contains(&codec.name()));
+    assert!(!codecs.is_empty(), "--only names no codec");
     let rounds = if is_bench() { options.runs } else { 1 };
     // In turn, so that what else the machine does meets all alike.
     let mut rows = vec![Vec::new(); codecs.len()];
@@ -188,11 +238,7 @@ fn in_own_process(codec: &str, pair: &PairFiles) -> Row {
 
 fn run_one(name: &str, base: &Path, target: &Path) {
     let codec = codec::all().into_iter().find(|codec| codec.name() == name).expect("a known codec");
-    let open = |path: &Path| Checkpoint::open(path).expect("a bench file");
     let (base, target) = (open(base), open(target));
-    let copy = |checkpoint: &Checkpoint| -> Cells {
-        checkpoint.tensors().iter().map(|stored| codec::cells(checkpoint, stored).to_vec()).collect()
-    };
     // The first runs measure memory and warm the page cache.
     let (patch, encode_memory) = peak_memory(|| codec.encode(&base, &target));
     let mut cells = copy(&base);

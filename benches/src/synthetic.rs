@@ -85,6 +85,18 @@ pub fn write_pair(folder: &Path, cells_wanted: u64, density: f64) -> PairFiles {
     PairFiles { name, base, target }
 }
 
+/// Writes a pair of one tensor, whose BF16 cells are given as bits.
+pub fn write_cells(folder: &Path, name: &str, base: &[u16], target: &[u16]) -> PairFiles {
+    let write = |side: &str, cells: &[u16]| {
+        let path = folder.join(format!("{side}.safetensors"));
+        let mut file = safetensors_header(&[cells.len() as u64]);
+        file.extend(cells.iter().flat_map(|cell| cell.to_le_bytes()));
+        std::fs::write(&path, file).expect("the disk has room");
+        path
+    };
+    PairFiles { name: name.into(), base: write("base", base), target: write("target", target) }
+}
+
 fn safetensors_header(tensors: &[u64]) -> Vec<u8> {
     let mut offset = 0;
     let entries = tensors.iter().enumerate().map(|(i, cells)| {

@@ -1,4 +1,4 @@
-//! What the tests, benches and `cargo xtask` share: real checkpoints.
+//! What the tests, benches and `cargo xtask` share: real checkpoints, and regular updates that are made up.
 //!
 //! ```
 //! use pulse_tests::fixtures::{ChainName, ExcerptChain};
@@ -14,3 +14,5 @@
 #![forbid(unsafe_code)]
 
 pub mod fixtures;
+pub mod random;
+pub mod regular;

@@ -2,37 +2,12 @@
 
 use pulse_encoder::{Checkpoint, EncodeOptions, Silent, encode};
 use pulse_format::Dtype;
+pub(crate) use pulse_tests::random::Random;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The cells of a checkpoint, by tensor.
 pub(crate) type Cells = BTreeMap<String, Vec<u8>>;
-
-/// xorshift64*: numbers that look random and never change.
-#[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self((seed ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn word(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    /// From 0, below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        ((u64::from(self.word()) * end as u64) >> 32) as usize
-    }
-
-    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
-        (0..length).map(|_| self.word() as u8).collect()
-    }
-}
 
 /// A tensor before and after.
 #[derive(Debug, Clone)]
