@@ -110,7 +110,13 @@ export async function testHttp(patch, make) {
   await fail('a page in other letters', () => new Response(`${'<!doctype html><title>'.padEnd(159, 'a')}日本語`), ['looks like HTML']);
   await fail('another length', (start, end, count) => part(count === 1 ? patch : patch.slice(0, -9), start, end, { most: 100 }), ['changed']);
   await fail('a pointer', () => new Response('version https://git-lfs.github.com/spec/v1\n'), ['a Git LFS pointer']);
-  await fail('no such patch', () => new Response(html, { status: 404 }), ['404']);
+  await fail('no such patch', () => new Response(html, { status: 404 }), ['404', 'looks like HTML', 'Sign in']);
+  await fail('a refusal that repeats the URL', () => new Response('{"denied":"/26.pulse?key=secret","key":"secret"}', { status: 403 }), [
+    '403',
+    'looks like JSON',
+    'denied',
+  ]);
+  await fail('a refusal that never comes', () => new Response(new ReadableStream({}), { status: 403 }), ['403']);
   await fail('an empty file', () => new Response(null, { status: 416 }), ['416']);
   await fail('a server that stays busy', () => new Response(null, { status: 503, headers: RETRY_AT_ONCE }), ['503']);
   await fail('silence without end', () => new Promise(() => {}), ['nothing came for 0.1 s']);

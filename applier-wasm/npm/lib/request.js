@@ -8,6 +8,8 @@ const FIRST_DELAY_MILLISECONDS = 250;
 const LONGEST_DELAY_MILLISECONDS = 30_000;
 /** A server that says nothing for so long is given up. */
 const IDLE_MILLISECONDS = 30_000;
+/** A shorter value of a query is none. */
+const SECRET_LENGTH = 4;
 /** Answers that another moment may change. */
 const PASSING = [408, 425, 429, 500, 502, 503, 504];
 
@@ -40,9 +42,17 @@ export class Requests {
 
   /** That the patch cannot be had; `final` if asking again would not help, `network` if there was no answer, or none that could be read. */
   failed(message, { cause, final = true, network = false, delay } = {}) {
-    // What stands behind the path may be a secret.
-    const error = new PulseError('source', `the patch cannot be read: ${this.#url.origin}${this.#url.pathname}: ${message}`, { cause });
+    const place = `${this.#url.origin}${this.#url.pathname}`;
+    const error = new PulseError('source', `the patch cannot be read: ${place}: ${this.#withoutSecrets(message)}`, { cause });
     return Object.assign(error, { final, network, delay });
+  }
+
+  /** What stands behind the URL's path may be a secret, and runtimes and error pages repeat it. */
+  #withoutSecrets(message) {
+    const { href, pathname, search, searchParams } = this.#url;
+    const values = [...searchParams.values()].filter((value) => value.length >= SECRET_LENGTH);
+    const secrets = [search, ...values].filter(Boolean);
+    return secrets.reduce((text, secret) => text.replaceAll(secret, '…'), message.replaceAll(href, pathname));
   }
 
   /** Calls `work()` until it succeeds, fails for good, or has failed too often. */
@@ -69,10 +79,23 @@ export class Requests {
     const headers = ranged ? { range: `bytes=${start}-${end === undefined ? '' : end - 1}` } : {};
     const response = await this.timed(signal, (limit) => fetch(this.#url, { headers, signal: limit }));
     if (response.status === 206 || response.status === 200) return response;
-    response.body?.cancel().catch(() => {});
+    const said = await this.#beginningOf(response, signal);
     if (response.status === 416 && start > 0) return undefined;
     const final = !PASSING.includes(response.status);
-    throw this.failed(`HTTP status ${response.status}`, { final, delay: final ? undefined : retryAfter(response) });
+    throw this.failed(`HTTP status ${response.status}${said ? `; ${said}` : ''}`, { final, delay: final ? undefined : retryAfter(response) });
+  }
+
+  /** What an answer without a patch says for itself, if it does. */
+  async #beginningOf(response, signal) {
+    const reader = response.body?.getReader();
+    try {
+      const first = await this.timed(signal, () => reader?.read());
+      return first?.value && otherThanPatch(first.value);
+    } catch {
+      return undefined;
+    } finally {
+      reader?.cancel().catch(() => {});
+    }
   }
 
   /** Waits for something of the network's, as long as it is not silent. */
@@ -87,8 +110,7 @@ export class Requests {
     } catch (error) {
       if (signal?.aborted) throw error;
       const code = error?.cause?.code;
-      // Some runtimes name the URL, with all that stands behind its path.
-      const message = String(error?.message ?? error).replaceAll(this.#url.href, this.#url.pathname);
+      const message = String(error?.message ?? error);
       throw this.failed(`${message}${code ? ` (${code})` : ''}`, { cause: error, final: false, network: true });
     } finally {
       clearTimeout(timer);

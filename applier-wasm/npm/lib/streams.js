@@ -73,7 +73,7 @@ export function streamSource(stream) {
 
 /** Chunks of anything that can be looped over: Node's streams, generators. */
 export function iterableSource(iterable) {
-  if (iterable.destroyed || iterable.readableEnded) throw misuse('the stream has been read already, or was destroyed');
+  if (iterable.destroyed || iterable.readableDidRead) throw misuse('the stream has been read already, or was destroyed');
   const iterator = iterable[Symbol.asyncIterator]();
   return new ChunkSource(
     () => iterator.next(),
