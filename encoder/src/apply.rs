@@ -7,7 +7,7 @@ use crate::patch_file::PatchFile;
 use crate::progress::Progress;
 use crate::zstd::Zstd;
 use pulse_format::segment::{Runs, apply_runs};
-use pulse_format::{Piece, SegmentDecoder};
+use pulse_format::{Overwritten, Piece, SegmentDecoder};
 use rayon::prelude::*;
 
 /// Takes the target's cells. Called from several threads, each run once, in no order.
@@ -99,7 +99,7 @@ impl Runs for Cells<'_> {
         Ok(())
     }
 
-    fn take(&mut self, piece: &Piece, start: usize, run: &[u8]) -> Result<(), Error> {
+    fn take(&mut self, piece: &Piece, start: usize, run: &[u8], _: &[Overwritten]) -> Result<(), Error> {
         self.0.sink.take(self.0.stored[piece.tensor], start, run)?;
         self.0.progress.advance(run.len() as u64);
         Ok(())

@@ -7,6 +7,7 @@ use crate::contextual::{ClassChanges, ContextualChanges};
 use crate::fingerprint::Fingerprint;
 use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::masks::Masks;
+use crate::overwrites::Overwrites;
 use crate::positional::{PositionalChanges, add_cell};
 use crate::region::{REGION_CELLS, Region};
 use crate::salts::Salts;
@@ -22,6 +23,7 @@ pub struct ContextualPlacer<'a> {
     classes: [Pending<'a>; CLASSES],
     /// The target's is kept as the difference to the base's until the end.
     sums: Fingerprints,
+    pub(crate) overwrites: Overwrites,
 }
 
 /// The changes of one class that are still to be placed.
@@ -52,7 +54,8 @@ impl<'a> ContextualPlacer<'a> {
     pub fn new(changes: &'a ContextualChanges, seed: u64) -> Self {
         let pending =
             |changes: &'a ClassChanges| Pending { changes, placed: 0, next: changes.ranks.first().copied(), seen: 0 };
-        Self { seed, classes: changes.classes.each_ref().map(pending), sums: Fingerprints::default() }
+        let classes = changes.classes.each_ref().map(pending);
+        Self { seed, classes, sums: Fingerprints::default(), overwrites: Overwrites::default() }
     }
 
     /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
@@ -60,6 +63,7 @@ impl<'a> ContextualPlacer<'a> {
     /// A piece may come in several runs if all but its last are whole blocks.
     #[inline(always)]
     pub fn place<C: FloatCell>(&mut self, masks: impl Masks, cells: &mut [u8], tensor: u32, first_word: u64) {
+        self.overwrites.begin(first_word);
         let mut region = Region::new();
         let mut words = ChangedWords::new();
         let mut salts = Salts::new(self.seed, tensor);
@@ -94,6 +98,7 @@ impl<'a> ContextualPlacer<'a> {
                 let word_place = place * C::BYTES / 4;
                 let word = first_word + word_place as u64;
                 let before = word_at(bytes, word_place);
+                self.overwrites.note(word, before);
                 set_cell::<C>(bytes, place, C::step_from(cell_at::<C>(bytes, place), pending.take()));
                 words.push(salts.at(word).keys(word as u32), before, word_at(bytes, word_place));
                 if words.is_full() {
@@ -119,7 +124,7 @@ impl<'a> ContextualPlacer<'a> {
 
 /// Applies the changes of one segment to its pieces, in order, in place.
 #[derive(Debug)]
-pub struct AbsolutePlacer<'a> {
+pub struct PositionalPlacer<'a> {
     changes: &'a PositionalChanges,
     /// Values are added to the cells.
     relative: bool,
@@ -129,13 +134,15 @@ pub struct AbsolutePlacer<'a> {
     seen: u64,
     placed: usize,
     sums: Fingerprints,
+    pub(crate) overwrites: Overwrites,
 }
 
-impl<'a> AbsolutePlacer<'a> {
+impl<'a> PositionalPlacer<'a> {
     /// A placer at the start of a segment of cells of `cell_bytes` bytes.
     pub fn new(changes: &'a PositionalChanges, cell_bytes: usize, seed: u64) -> Self {
         let cell_bytes = cell_bytes.max(1);
-        Self { changes, relative: false, cell_bytes, seed, seen: 0, placed: 0, sums: Fingerprints::default() }
+        let (sums, overwrites) = (Fingerprints::default(), Overwrites::default());
+        Self { changes, relative: false, cell_bytes, seed, seen: 0, placed: 0, sums, overwrites }
     }
 
     /// The same for a relative segment.
@@ -148,6 +155,7 @@ impl<'a> AbsolutePlacer<'a> {
     /// A piece may come in several runs if all but its last are whole blocks.
     #[inline(always)]
     pub fn place(&mut self, cells: &mut [u8], tensor: u32, first_word: u64) {
+        self.overwrites.begin(first_word);
         let mut salts = Salts::new(self.seed, tensor);
         for (block, bytes) in cells.chunks_mut(BLOCK_CELLS * self.cell_bytes).enumerate() {
             let word = first_word + (block * BLOCK_CELLS * self.cell_bytes / 4) as u64;
@@ -156,13 +164,17 @@ impl<'a> AbsolutePlacer<'a> {
             self.sums.base += before;
             let here = (bytes.len() / self.cell_bytes) as u64;
             let placed_before = self.placed;
-            let values = self.changes.values.chunks(self.cell_bytes);
-            for (position, value) in self.changes.positions.iter().zip(values).skip(self.placed) {
+            let positions = self.changes.positions.get(self.placed..).unwrap_or_default();
+            let values = self.changes.values.get(self.placed * self.cell_bytes..).unwrap_or_default();
+            for (position, value) in positions.iter().zip(values.chunks(self.cell_bytes)) {
                 let place = u64::from(*position) - self.seen;
                 if place >= here {
                     break;
                 }
                 let start = place as usize * self.cell_bytes;
+                for place in start / 4..(start + self.cell_bytes).div_ceil(4) {
+                    self.overwrites.note(word + place as u64, word_at(bytes, place));
+                }
                 let cell = bytes.get_mut(start..start + self.cell_bytes);
                 cell.into_iter()
                     .for_each(|cell| if self.relative { add_cell(cell, value) } else { cell.copy_from_slice(value) });

@@ -16,7 +16,8 @@ use crate::fingerprint::{Fingerprint, fingerprint};
 use crate::header::{Header, Piece, Profile, Segment};
 use crate::masks::Masks;
 use crate::model::ContextModel;
-use crate::place::{AbsolutePlacer, ContextualPlacer};
+use crate::overwrites::Overwritten;
+use crate::place::{ContextualPlacer, PositionalPlacer};
 use crate::positional::{self, PositionalChanges};
 use crate::scan::Fingerprints;
 use alloc::vec::Vec;
@@ -212,7 +213,7 @@ pub struct Placer<'a> {
 enum Work<'a> {
     Unchanged(Fingerprint),
     Contextual(FloatFormat, ContextualPlacer<'a>),
-    ByPosition(AbsolutePlacer<'a>),
+    ByPosition(PositionalPlacer<'a>),
 }
 
 impl<'a> Placer<'a> {
@@ -223,13 +224,32 @@ impl<'a> Placer<'a> {
             Changes::Unchanged => Work::Unchanged(Fingerprint::ZERO),
             Changes::Contextual(format, changes) => Work::Contextual(format, ContextualPlacer::new(changes, seed)),
             Changes::Absolute(changes) => {
-                Work::ByPosition(AbsolutePlacer::new(changes, segment.dtype.cell_bytes(), seed))
+                Work::ByPosition(PositionalPlacer::new(changes, segment.dtype.cell_bytes(), seed))
             }
             Changes::Relative(changes) => {
-                Work::ByPosition(AbsolutePlacer::relative(changes, segment.dtype.cell_bytes(), seed))
+                Work::ByPosition(PositionalPlacer::relative(changes, segment.dtype.cell_bytes(), seed))
             }
         };
         Self { segment, work }
+    }
+
+    /// From here on [`Placer::overwritten`] tells.
+    pub fn note_overwritten(&mut self) {
+        match &mut self.work {
+            Work::Unchanged(_) => {}
+            Work::Contextual(_, placer) => placer.overwrites.wanted = true,
+            Work::ByPosition(placer) => placer.overwrites.wanted = true,
+        }
+    }
+
+    /// The words that the last run had before, if they are noted; one that changed more than once is there as often, what it held first
+    /// before the others.
+    pub fn overwritten(&self) -> &[Overwritten] {
+        match &self.work {
+            Work::Unchanged(_) => &[],
+            Work::Contextual(_, placer) => placer.overwrites.words(),
+            Work::ByPosition(placer) => placer.overwrites.words(),
+        }
     }
 
     /// Changes the next cells, which belong to table entry `tensor` from its word `first_word` on.
@@ -296,7 +316,13 @@ pub trait Runs {
     ///
     /// # Errors
     /// Whatever keeps them from being taken; it ends the apply.
-    fn take(&mut self, piece: &Piece, start: usize, run: &[u8]) -> Result<(), Self::Error>;
+    fn take(&mut self, piece: &Piece, start: usize, run: &[u8], overwritten: &[Overwritten])
+    -> Result<(), Self::Error>;
+
+    /// Whether [`Runs::take`] wants to know what was overwritten: see [`Placer::overwritten`].
+    fn wants_overwritten(&self) -> bool {
+        false
+    }
 }
 
 /// Places the changes of a segment on copies of its runs, in order, and judges the result.
@@ -313,6 +339,9 @@ pub fn apply_runs<R: Runs>(
     mut place: impl FnMut(&mut Placer<'_>, &mut [u8], u32, u64),
 ) -> Result<Fingerprints, R::Error> {
     let mut placer = Placer::new(segment, changes);
+    if runs.wants_overwritten() {
+        placer.note_overwritten();
+    }
     let cell_bytes = segment.dtype.cell_bytes();
     run.resize(RUN_BYTES, 0);
     for piece in segment.pieces() {
@@ -322,7 +351,7 @@ pub fn apply_runs<R: Runs>(
             let run = run.get_mut(..RUN_BYTES.min(end - start)).unwrap_or_default();
             runs.read(&piece, start, run)?;
             place(&mut placer, run, piece.tensor as u32, start as u64 / 4);
-            runs.take(&piece, start, run)?;
+            runs.take(&piece, start, run, placer.overwritten())?;
         }
     }
     Ok(placer.finish()?)

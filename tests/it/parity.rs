@@ -8,7 +8,7 @@ use pulse_format::cell::FloatCell;
 use pulse_format::contextual::ContextualChanges;
 use pulse_format::layout::{BLOCK_CELLS, CLASSES};
 use pulse_format::masks::Portable;
-use pulse_format::place::{AbsolutePlacer, ContextualPlacer};
+use pulse_format::place::{ContextualPlacer, PositionalPlacer};
 use pulse_format::positional::PositionalChanges;
 use pulse_format::scan::{Fingerprints, PiecePair, REGION_CELLS, scan_absolute, scan_contextual};
 use pulse_format::{Deflate, FloatFormat, Inflate, fingerprint, with_float_cell};
@@ -110,7 +110,9 @@ fn check_absolute(pairs: &[PiecePair<'_>], sides: &[[Vec<u8>; 2]], width: usize,
     assert_eq!(changes, expected);
     let mut relative = expected.clone();
     relative.make_relative(sides.iter().map(|[base, _]| base.as_slice()), width);
-    for mut placer in [AbsolutePlacer::new(&expected, width, SEED), AbsolutePlacer::relative(&relative, width, SEED)] {
+    for mut placer in
+        [PositionalPlacer::new(&expected, width, SEED), PositionalPlacer::relative(&relative, width, SEED)]
+    {
         for (index, [base, target]) in sides.iter().enumerate() {
             let mut cells = base.clone();
             let (tensor, first_word) = place_of(index, width);

@@ -2,12 +2,10 @@
 
 use super::memory::{Memory, Spans};
 use crate::receiver::Failure;
+use pulse_format::Overwritten;
 
 /// Bytes that an exchange keeps for each word.
 pub(super) const BYTES_PER_WORD: u64 = 8;
-
-/// Words by their index within some run, and their content; the last word of a run may have fewer than 4 bytes.
-pub(super) type Words = Vec<(u32, u32)>;
 
 /// What differs from memory in one run of cells.
 #[derive(Debug)]
@@ -16,7 +14,7 @@ struct Run {
     /// Where the run begins in its span, and how long it is, in bytes.
     start: usize,
     length: usize,
-    words: Words,
+    words: Vec<Overwritten>,
 }
 
 /// What differs from memory in all runs that were written.
@@ -25,7 +23,7 @@ pub(super) struct Exchange(Vec<Run>);
 
 impl Exchange {
     /// Notes words of a run of so many bytes that were overwritten.
-    pub(super) fn note(&mut self, span: usize, start: usize, length: usize, words: Words) {
+    pub(super) fn note(&mut self, span: usize, start: usize, length: usize, words: Vec<Overwritten>) {
         self.0.push(Run { span, start, length, words });
     }
 
@@ -51,53 +49,25 @@ impl Run {
         let mut before = vec![0; self.length];
         spans.read(self.span, self.start, &mut before).map_err(Failure::Old)?;
         let mut after = before.clone();
-        for (index, content) in &self.words {
-            let word = after.chunks_mut(4).nth(*index as usize).into_iter().flatten();
-            word.zip(content.to_le_bytes()).for_each(|(to, from)| *to = from);
-        }
-        spans.write(self.span, self.start, &before, &after)?;
-        for (index, content) in &mut self.words {
-            *content = before.chunks(4).nth(*index as usize).map_or(0, word);
-        }
+        put(&self.words, &mut after);
+        spans.write(self.span, self.start, &after, || before.clone())?;
+        // A word that is there more than once holds the same in all of them from now on.
+        self.words.iter_mut().for_each(|word| word.before = word_at(&before, word.place));
         Ok(())
     }
 }
 
-/// The words of `before` that are others in `after`; both are as long.
-pub(super) fn differing(before: &[u8], after: &[u8]) -> Words {
-    let mut words = Words::new();
-    // Few words change: whole stretches are compared at once, and by vectors, which comparing slices is not in wasm.
-    let stretches = before.chunks(STRETCH).zip(after.chunks(STRETCH)).zip((0u32..).step_by(STRETCH / 4));
-    for ((before, after), first) in stretches {
-        if !is_same(before, after) {
-            let ((before, before_rest), (after, after_rest)) = (before.as_chunks::<4>(), after.as_chunks::<4>());
-            let pairs = before
-                .iter()
-                .zip(after)
-                .map(|(before, after)| (u32::from_le_bytes(*before), u32::from_le_bytes(*after)));
-            let rest = (first + before.len() as u32, word(before_rest), word(after_rest));
-            let all = (first..).zip(pairs).map(|(index, (before, after))| (index, before, after)).chain([rest]);
-            words.extend(all.filter(|(_, before, after)| before != after).map(|(index, before, _)| (index, before)));
-        }
-    }
-    words
-}
-
-/// Bytes that are compared at once.
-const STRETCH: usize = 128;
-
-fn is_same(one: &[u8], two: &[u8]) -> bool {
-    match (one.as_array::<STRETCH>(), two.as_array::<STRETCH>()) {
-        (Some(one), Some(two)) => {
-            let (one, two) = (one.as_chunks::<16>().0, two.as_chunks::<16>().0);
-            let pairs = one.iter().zip(two);
-            pairs.fold(0, |all, (one, two)| all | (u128::from_le_bytes(*one) ^ u128::from_le_bytes(*two))) == 0
-        }
-        _ => one == two,
+/// Puts words back into the bytes of their run. From the last to the first: what a word held first comes last.
+pub(super) fn put(words: &[Overwritten], run: &mut [u8]) {
+    for Overwritten { place, before } in words.iter().rev() {
+        let start = *place as usize * 4;
+        let word = run.get_mut(start..).into_iter().flatten();
+        word.zip(before.to_le_bytes()).for_each(|(to, from)| *to = from);
     }
 }
 
-fn word(bytes: &[u8]) -> u32 {
+fn word_at(run: &[u8], place: u32) -> u32 {
+    let bytes = run.chunks(4).nth(place as usize).unwrap_or_default();
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
@@ -112,9 +82,11 @@ mod tests {
         for place in [0, 255, 256, 999, 1000] {
             new[place] ^= 0x55;
         }
+        let overwritten = |place: usize| Overwritten { place: place as u32, before: word_at(&old, place as u32) };
+        // The second word changed twice: what it held in between does not count.
+        let mut words = [0, 63, 64, 249, 250].map(overwritten).to_vec();
+        words.push(Overwritten { before: 7, ..overwritten(63) });
         let mut exchange = Exchange::default();
-        let words = differing(&old, &new);
-        assert_eq!(words.len(), 5);
         exchange.note(0, 0, old.len(), words);
         let mut spans = Spans::default();
         spans.add(new.clone(), 0..1001);

@@ -105,15 +105,21 @@ impl<M: Memory> Spans<M> {
         memory.read(range.start + start, out)
     }
 
-    /// Overwrites `before` with `after`, from a span's byte `start` on.
+    /// Overwrites what `before` gives with `after`, from a span's byte `start` on.
     ///
     /// # Errors
-    /// Those of the memory; with [`Failure::Old`] it holds `before`.
-    pub(super) fn write(&mut self, span: usize, start: usize, before: &[u8], after: &[u8]) -> Result<(), Failure> {
+    /// Those of the memory; with [`Failure::Old`] it holds what it held.
+    pub(super) fn write(
+        &mut self,
+        span: usize,
+        start: usize,
+        after: &[u8],
+        before: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), Failure> {
         let (memory, range) = self.0.get_mut(span).ok_or_else(|| Failure::Old(outside()))?;
         let start = range.start + start;
         // A write that fails may have written some.
-        memory.write(start, after).map_err(|error| match memory.write(start, before) {
+        memory.write(start, after).map_err(|error| match memory.write(start, &before()) {
             Ok(()) => Failure::Old(error),
             Err(_) => Failure::Mixed(error),
         })

@@ -1,6 +1,6 @@
 //! Patches into memory: a dry run over copies, then the same work written back.
 
-use super::exchange::{BYTES_PER_WORD, Exchange, differing};
+use super::exchange::{BYTES_PER_WORD, Exchange, put};
 use super::memory::{Memory, Spans};
 use crate::bound::BoundSegment;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::receiver::{Failure, Guard, Receiver, Verified};
 use crate::source::Source;
 use pulse_format::scan::Fingerprints;
 use pulse_format::segment::{RUN_BYTES, Runs, apply_runs};
-use pulse_format::{Fingerprint, Header, Piece, SegmentDecoder};
+use pulse_format::{Fingerprint, Header, Overwritten, Piece, SegmentDecoder};
 use std::ops::Range;
 
 /// Tensors in memory.
@@ -86,7 +86,7 @@ impl<M: Memory> MemoryReceiver<M> {
         let Self { spans, decoder, run, .. } = self;
         let segment = header.segment(planned.index)?;
         let changes = decoder.decode(&segment, payload, &Zstd)?;
-        let mut cells = Cells { planned, spans, before: Vec::new(), writing };
+        let mut cells = Cells { planned, spans, writing };
         apply_runs(segment, changes, &mut cells, run, pulse_simd::place)
     }
 
@@ -230,8 +230,6 @@ impl<M: Memory> Receiver for MemoryReceiver<M> {
 struct Cells<'a, 'w, 'g, M> {
     planned: &'a BoundSegment<'a, usize>,
     spans: &'a mut Spans<M>,
-    /// The run that was read last, while writing.
-    before: Vec<u8>,
     writing: Option<Writing<'w, 'g>>,
 }
 
@@ -256,27 +254,29 @@ impl<M: Memory> Runs for Cells<'_, '_, '_, M> {
     type Error = Failure;
 
     fn read(&mut self, piece: &Piece, start: usize, run: &mut [u8]) -> Result<(), Failure> {
-        self.spans.read(self.span(piece)?, start, run).map_err(Failure::Old)?;
-        if self.writing.is_some() {
-            self.before.clear();
-            self.before.extend_from_slice(run);
+        self.spans.read(self.span(piece)?, start, run).map_err(Failure::Old)
+    }
+
+    fn take(&mut self, piece: &Piece, start: usize, run: &[u8], overwritten: &[Overwritten]) -> Result<(), Failure> {
+        let span = self.span(piece)?;
+        let Some(Writing { exchange, guard }) = self.writing.as_mut() else { return Ok(()) };
+        if overwritten.is_empty() {
+            return Ok(());
+        }
+        guard.begin_writing();
+        self.spans.write(span, start, run, || {
+            let mut before = run.to_vec();
+            put(overwritten, &mut before);
+            before
+        })?;
+        if let Some(exchange) = exchange {
+            exchange.note(span, start, run.len(), overwritten.to_vec());
         }
         Ok(())
     }
 
-    fn take(&mut self, piece: &Piece, start: usize, run: &[u8]) -> Result<(), Failure> {
-        let span = self.span(piece)?;
-        let Some(Writing { exchange, guard }) = self.writing.as_mut() else { return Ok(()) };
-        let words = differing(&self.before, run);
-        if words.is_empty() {
-            return Ok(());
-        }
-        guard.begin_writing();
-        self.spans.write(span, start, &self.before, run)?;
-        if let Some(exchange) = exchange {
-            exchange.note(span, start, run.len(), words);
-        }
-        Ok(())
+    fn wants_overwritten(&self) -> bool {
+        self.writing.is_some()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Side tables: the cells of f16 tensors that f16 does not hold exactly, as hash tables on the device. See `half.wgsl`.
 
 use super::half;
-use super::kernels::side::first_place;
+use super::kernels::side::first_slot;
 use super::port::Binding;
 use std::cell::Cell;
 
-/// A pair of words; one more than a table has places, for the number of its keys.
+/// A pair of words; one more than a table has slots, for the number of its keys.
 pub(crate) const PAIR_BYTES: u64 = 8;
 /// Pairs of the smallest table.
 const FEWEST_PAIRS: u64 = 64;
@@ -33,7 +33,7 @@ impl<B: Clone> Side<B> {
     }
 }
 
-/// The mask that kernels take a place of this table with.
+/// The mask that kernels take a slot of this table with.
 pub(crate) fn mask<B>(table: &Binding<B>) -> u32 {
     (table.bytes / PAIR_BYTES) as u32 - 2
 }
@@ -56,11 +56,11 @@ pub(crate) fn table_of(entries: &[(u32, u16)], pairs: u64) -> Vec<u32> {
     let mask = pairs as u32 - 1;
     let mut table = vec![[0; 2]; pairs as usize];
     for (cell, bits) in entries {
-        let mut place = first_place(*cell, mask);
-        while table.get(place as usize).is_some_and(|[key, _]| *key != 0) {
-            place = (place + 1) & mask;
+        let mut slot = first_slot(*cell, mask);
+        while table.get(slot as usize).is_some_and(|[key, _]| *key != 0) {
+            slot = (slot + 1) & mask;
         }
-        table.get_mut(place as usize).into_iter().for_each(|pair| *pair = [cell + 1, (*bits).into()]);
+        table.get_mut(slot as usize).into_iter().for_each(|pair| *pair = [cell + 1, (*bits).into()]);
     }
     table.push([entries.len() as u32, 0]);
     table.into_flattened()

@@ -32,9 +32,9 @@ impl<P: Port> Memory<P> {
         for segment in segments {
             // The windows of one tensor follow one another.
             for windows in segment.windows.chunk_by(|one, next| one.side == next.side) {
-                let place = windows.first().and_then(|window| more.get_mut(window.side?));
+                let cells_more = windows.first().and_then(|window| more.get_mut(window.side?));
                 let cells: u64 = windows.iter().map(|window| u64::from(window.params.cells)).sum();
-                place.into_iter().for_each(|more| *more += cells.min(segment.inexact.into()));
+                cells_more.into_iter().for_each(|more| *more += cells.min(segment.inexact.into()));
             }
         }
         for (number, more) in more.into_iter().enumerate().filter(|(_, more)| *more > 0) {

@@ -1,6 +1,6 @@
 //! The twin of `cells.wgsl`, and of the ways of storing: `packed.wgsl`, `widened.wgsl`, `half.wgsl`, each with what writes.
 
-use super::side::first_place;
+use super::side::first_slot;
 use super::words::Words;
 use super::{Params, Storage};
 use crate::gpu::half;
@@ -50,8 +50,7 @@ impl<'a> Cells<'a> {
             }
             Storage::Half => {
                 let half = (self.weights.get(element / 2) >> (element % 2 * 16)) as u16;
-                let place =
-                    if half::may_be_rounded(half) { self.place_of(self.params.first_cell + cell) } else { None };
+                let place = if half::may_be_rounded(half) { self.slot_of(self.params.first_cell + cell) } else { None };
                 let side = place.map_or(0, |place| self.side.get(place + 1) as u16);
                 let (bits, sound) = match side {
                     0 => half::truncated(half),
@@ -80,16 +79,16 @@ impl<'a> Cells<'a> {
         self.unsound.set(self.unsound.get() + u32::from(unsound));
     }
 
-    /// Where the pair of a cell (its index within the tensor) is in the side table, or the free place that ends the search.
-    fn place_of(&self, cell: u32) -> Option<u32> {
+    /// Where the pair of a cell (its index within the tensor) is in the side table, or the free slot that ends the search.
+    fn slot_of(&self, cell: u32) -> Option<u32> {
         let mask = self.params.side_mask;
-        let mut place = first_place(cell, mask);
+        let mut slot = first_slot(cell, mask);
         for _ in 0..=mask {
-            let key = self.side.get(2 * place);
+            let key = self.side.get(2 * slot);
             if key == cell + 1 || key == 0 {
-                return Some(2 * place);
+                return Some(2 * slot);
             }
-            place = (place + 1) & mask;
+            slot = (slot + 1) & mask;
         }
         None
     }
@@ -118,7 +117,7 @@ impl<'a> Cells<'a> {
     }
 
     fn keep(&mut self, cell: u32, bits: u32) {
-        if let Some(at) = self.place_of(cell) {
+        if let Some(at) = self.slot_of(cell) {
             if self.side.get(at) == 0 {
                 self.side.add(2 * self.params.side_mask + 2, 1);
             }
@@ -128,7 +127,7 @@ impl<'a> Cells<'a> {
     }
 
     fn forget(&mut self, cell: u32) {
-        if let Some(at) = self.place_of(cell) {
+        if let Some(at) = self.slot_of(cell) {
             self.side.set(at + 1, 0);
         }
     }

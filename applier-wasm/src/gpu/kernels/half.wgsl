@@ -1,25 +1,25 @@
 // BF16 in f16, two to a word. What f16 does not hold exactly is in a hash table of pairs: the cell's index within the tensor plus 1
-// (0: a free place), and its bits (0: by now f16 holds the cell exactly). Places are found by linear probing and never freed. Behind
+// (0: a free slot), and its bits (0: by now f16 holds the cell exactly). Slots are found by linear probing and never freed. Behind
 // the last pair is the number of keys.
 const NOWHERE = 0xffffffffu;
 
-fn first_place(key: u32) -> u32 {
+fn first_slot(key: u32) -> u32 {
     let mixed = key * SIDE_FACTOR;
     return (mixed ^ (mixed >> 15u)) & params.side_mask;
 }
 
 // Where the pair of a key is.
 fn find(key: u32) -> u32 {
-    var place = first_place(key);
+    var slot = first_slot(key);
     for (var i = 0u; i <= params.side_mask; i += 1u) {
-        let found = side_load(2u * place);
+        let found = side_load(2u * slot);
         if found == key {
-            return 2u * place;
+            return 2u * slot;
         }
         if found == 0u {
             return NOWHERE;
         }
-        place = (place + 1u) & params.side_mask;
+        slot = (slot + 1u) & params.side_mask;
     }
     return NOWHERE;
 }

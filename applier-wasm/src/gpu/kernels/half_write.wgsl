@@ -19,21 +19,21 @@ fn replace(element: u32, cell: u32, before: u32, after: u32) {
     }
 }
 
-// No other invocation has this key, but others look for places at the same time.
+// No other invocation has this key, but others look for slots at the same time.
 fn put(key: u32, bits: u32) {
-    var place = first_place(key);
+    var slot = first_slot(key);
     for (var i = 0u; i < 2u * params.side_mask + 2u; i += 1u) {
-        let claim = atomicCompareExchangeWeak(&side[2u * place], 0u, key);
+        let claim = atomicCompareExchangeWeak(&side[2u * slot], 0u, key);
         if claim.exchanged || claim.old_value == key {
-            atomicStore(&side[2u * place + 1u], bits);
+            atomicStore(&side[2u * slot + 1u], bits);
             if claim.exchanged {
                 atomicAdd(&side[2u * params.side_mask + 2u], 1u);
             }
             return;
         }
-        // A weak exchange may fail where the place is free; then it is tried again.
+        // A weak exchange may fail where the slot is free; then it is tried again.
         if claim.old_value != 0u {
-            place = (place + 1u) & params.side_mask;
+            slot = (slot + 1u) & params.side_mask;
         }
     }
 }

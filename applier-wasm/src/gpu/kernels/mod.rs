@@ -293,7 +293,7 @@ pub(crate) mod side {
     pub(crate) const FACTOR: u32 = 0x9e37_79b1;
 
     /// Where to look first for the pair of a cell (its index within the tensor), in a table of `mask` + 1 pairs.
-    pub(crate) fn first_place(cell: u32, mask: u32) -> u32 {
+    pub(crate) fn first_slot(cell: u32, mask: u32) -> u32 {
         let mixed = cell.wrapping_add(1).wrapping_mul(FACTOR);
         (mixed ^ (mixed >> 15)) & mask
     }
