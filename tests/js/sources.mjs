@@ -19,6 +19,9 @@ export const SOURCES = {
   'a view at an offset': (patch) => new Uint8Array([9, ...patch, 9]).subarray(1, patch.length + 1),
   'ArrayBuffer': (patch) => patch.slice().buffer,
   'Blob': (patch) => new Blob([patch]),
+  'a data: URL': (patch) => `data:application/octet-stream;base64,${btoa(Array.from(patch, (byte) => String.fromCharCode(byte)).join(''))}`,
+  // workerd has none: the function is there, and throws.
+  ...(globalThis.navigator?.userAgent !== 'Cloudflare-Workers' && { 'a blob: URL': (patch) => URL.createObjectURL(new Blob([patch])) }),
   'Response': (patch) => new Response(patch),
   'ReadableStream in small chunks': (patch) => chunked(patch, 37),
   'ReadableStream in one chunk': (patch) => chunked(patch, patch.length),

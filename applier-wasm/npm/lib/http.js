@@ -16,8 +16,8 @@ export class HttpSource {
   #versions = {};
   /** A range has come. */
   #hasRanges = false;
-  /** Ranges fail on the way, as where a proxy compresses them. */
-  #unranged = false;
+  /** There are no ranges, as of `blob:` and `data:`, or they fail on the way, as where a proxy compresses them. */
+  #unranged;
   /** Fetched or being fetched, by where they begin: { start, end, bytes: Promise<Uint8Array> }. */
   #parts = [];
   /** Joined ranges that will be needed. */
@@ -27,6 +27,7 @@ export class HttpSource {
 
   constructor(url, options) {
     this.#requests = new Requests(url, options);
+    this.#unranged = !/^https?:$/.test(url.protocol);
   }
 
   get length() {

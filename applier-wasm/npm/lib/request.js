@@ -8,7 +8,9 @@ const FIRST_DELAY_MILLISECONDS = 250;
 const LONGEST_DELAY_MILLISECONDS = 30_000;
 /** A server that says nothing for so long is given up. */
 const IDLE_MILLISECONDS = 30_000;
-/** A shorter value of a query is none. */
+/** Characters of a URL that messages show. */
+const SHOWN_OF_URL = 200;
+/** A shorter value of a query is no secret. */
 const SECRET_LENGTH = 4;
 /** Answers that another moment may change. */
 const PASSING = [408, 425, 429, 500, 502, 503, 504];
@@ -42,7 +44,8 @@ export class Requests {
 
   /** That the patch cannot be had; `final` if asking again would not help, `network` if there was no answer, or none that could be read. */
   failed(message, { cause, final = true, network = false, delay } = {}) {
-    const place = `${this.#url.origin}${this.#url.pathname}`;
+    // A `data:` URL is the patch itself.
+    const place = this.#url.href.split(/[?#]/, 1)[0].slice(0, SHOWN_OF_URL);
     const error = new PulseError('source', `the patch cannot be read: ${place}: ${this.#withoutSecrets(message)}`, { cause });
     return Object.assign(error, { final, network, delay });
   }
