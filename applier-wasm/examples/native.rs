@@ -55,8 +55,8 @@ async fn run(base: &[u8], patches: &[Vec<u8>]) -> Result<(), Box<dyn Error>> {
     for patch in patches {
         let applied = session.apply(patch.as_slice(), &NoHooks).await?;
         println!(
-            "step {} -> {}: {} of {} cells changed, fingerprint {}",
-            applied.base_step, applied.target_step, applied.changes, applied.cells, applied.fingerprint
+            "now step {}: {} of {} cells changed, fingerprint {}",
+            applied.target_step, applied.changes, applied.cells, applied.fingerprint
         );
     }
     let proof = session.fingerprint(0x5eed).await?;

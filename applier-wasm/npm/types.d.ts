@@ -57,7 +57,8 @@ export interface ProgressEvent {
 /** All was verified; what follows is `quiesce` and the first write. */
 export interface VerifiedEvent {
   phase: 'verified';
-  baseStep: number;
+  /** Missing of an anchor, which starts from nothing. */
+  baseStep?: number;
   targetStep: number;
   /** Cells that will change, of those that are bound. */
   changes: number;
@@ -92,7 +93,8 @@ export interface ApplyOptions {
 }
 
 export interface Applied {
-  baseStep: number;
+  /** Missing of an anchor, which starts from nothing. */
+  baseStep?: number;
   targetStep: number;
   /** Changes written, in bound tensors. */
   changes: number;
@@ -120,18 +122,20 @@ export type ErrorCode =
 
 export interface PatchHeader {
   runId: string;
-  baseStep: number;
+  /** Missing of an anchor, which starts from nothing. */
+  baseStep?: number;
   targetStep: number;
   /** Of all its fingerprints. */
   seed: bigint;
   patchBytes: number;
   cells: number;
   changes: number;
+  /** Zeros of an anchor. */
   baseFingerprint: string;
   targetFingerprint: string;
   tensors: { name: string; dtype: Dtype; shape: number[] }[];
   segments: {
-    profile: 'unchanged' | 'contextual' | 'absolute' | 'relative';
+    profile: 'unchanged' | 'contextual' | 'absolute' | 'relative' | 'dense';
     cells: number;
     changes: number;
     /** Where its bytes begin in the patch. */

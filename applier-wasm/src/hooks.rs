@@ -41,8 +41,8 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Intent {
-    /// The step now.
-    pub base_step: Step,
+    /// The step that the patch starts from; `None` of an anchor.
+    pub base_step: Option<Step>,
     /// The step afterwards.
     pub target_step: Step,
     /// Cells that will change, of those that are bound.

@@ -86,7 +86,12 @@ impl From<pulse_format::Error> for Failure {
 
 /// Knows whether weights are neither old nor new, also where a future is dropped while it writes.
 #[derive(Debug, Default)]
-pub(crate) struct Poison(Option<String>);
+pub(crate) struct Poison {
+    /// How some work ended.
+    ended: Option<String>,
+    /// What is true as long as the work at hand has not ended.
+    writing: Option<String>,
+}
 
 /// Lent to whoever writes.
 #[derive(Debug)]
@@ -98,41 +103,41 @@ pub struct Guard<'a> {
 impl Guard<'_> {
     /// Whether anything was written.
     pub fn has_begun(&self) -> bool {
-        self.poison.0.is_some()
+        self.poison.writing.is_some()
     }
 
     /// To be called before the first write: whoever drops the work from then on leaves mixed weights.
     pub fn begin_writing(&mut self) {
-        self.poison.0.get_or_insert_with(|| format!("{} was dropped while it wrote", self.work));
+        self.poison.writing.get_or_insert_with(|| format!("{} was dropped while it wrote", self.work));
     }
 }
 
 impl Poison {
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.writing.as_deref().or(self.ended.as_deref())
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        self.0.clone().map_or(Ok(()), |reason| Err(Error::Poisoned { reason }))
+        self.reason().map_or(Ok(()), |reason| Err(Error::Poisoned { reason: reason.into() }))
     }
 
     pub(crate) fn guard(&mut self, work: &'static str) -> Guard<'_> {
+        // What was left by work that was dropped.
+        self.ended = self.writing.take().or(self.ended.take());
         Guard { poison: self, work }
     }
 
-    /// Takes the end of some work in: poisoned if it left mixed weights, else sound.
+    /// Takes the end of some work in: sound if all was written, poisoned if it left mixed weights, else as before.
     pub(crate) fn settle<T>(&mut self, result: Result<T, Failure>) -> Result<T, Error> {
+        self.writing = None;
         match result {
             Ok(value) => {
-                self.0 = None;
+                self.ended = None;
                 Ok(value)
             }
-            Err(Failure::Old(error)) => {
-                self.0 = None;
-                Err(error)
-            }
+            Err(Failure::Old(error)) => Err(error),
             Err(Failure::Mixed(error)) => {
-                self.0 = Some(error.to_string());
+                self.ended = Some(error.to_string());
                 Err(error)
             }
         }

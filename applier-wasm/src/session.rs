@@ -13,8 +13,8 @@ use pulse_format::{Fingerprint, Header, Step};
 /// What an apply did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
-    /// The step before.
-    pub base_step: Step,
+    /// The step that the patch starts from; `None` of an anchor.
+    pub base_step: Option<Step>,
     /// The step now.
     pub target_step: Step,
     /// Cells that changed, of those that are bound.
@@ -63,18 +63,21 @@ impl<R: Receiver> Session<R> {
         self.undo_step
     }
 
-    /// Brings the bound tensors to the target of a patch. Its other tensors are skipped, and their segments not read.
+    /// Brings the bound tensors to the target of a patch. Its other tensors are skipped, and their segments not read. An anchor makes a
+    /// poisoned session sound again, for it replaces all that is bound, whatever that holds.
     ///
     /// # Errors
-    /// [`Error::Stale`] and [`Error::Mismatch`] before anything but the header is read; [`Error::Patch`], [`Error::Aborted`], those of
-    /// source, memory and hooks. The weights are then the old ones, or [`Session::poisoned`] says why not; an error of the
+    /// [`Error::Stale`], [`Error::Mismatch`] and [`Error::Poisoned`] before anything but the header is read; [`Error::Patch`],
+    /// [`Error::Aborted`], those of source, memory and hooks. The weights are then the old ones, or [`Session::poisoned`] says why not; an error of the
     /// invalidate hook alone comes with the new weights in place.
     pub async fn apply(&mut self, source: impl Source, hooks: &impl Hooks) -> Result<Applied, Error> {
-        self.poison.check()?;
         stop_if_cancelled(hooks)?;
         let Self { receiver, bound, options, poison, undo_step } = self;
         receiver.take_counts();
         let mut patch = Patch::open(source, &options.limits).await?;
+        if !patch.header().is_anchor() {
+            poison.check()?;
+        }
         refuse_stale(options.step, patch.header())?;
         let planned = bound.plan(patch.header())?;
         patch.expect(planned.iter().map(|segment| segment.index));
@@ -85,11 +88,14 @@ impl<R: Receiver> Session<R> {
         let Applied { base_step, target_step, changes, cells, patch_bytes, .. } = applied;
         hooks.verified(Intent { base_step, target_step, changes, cells, patch_bytes, undo_bytes });
         hooks.quiesce().await?;
+        let was_sound = poison.reason().is_none();
         let written = receiver.write(&mut patch, &planned, verified, &mut poison.guard("an apply"), hooks).await;
         let written = poison.settle(written);
         if written.is_ok() {
+            // What an anchor replaced is worth going back to only if it was known, and whole.
+            let before = base_step.or(options.step.filter(|_| was_sound));
             options.step = Some(target_step);
-            *undo_step = undo_bytes.map(|_| base_step);
+            *undo_step = before.filter(|_| undo_bytes.is_some());
         }
         if poison.reason().is_none() {
             // Old or new, the weights are whole, and the engine may go on.
@@ -126,10 +132,11 @@ impl<R: Receiver> Session<R> {
 }
 
 fn refuse_stale(step: Option<Step>, header: &Header) -> Result<(), Error> {
-    let (base, target) = (header.base_step.get(), header.target_step.get());
-    match step.filter(|held| *held != header.base_step) {
-        Some(held) => Err(Error::Stale { base, target, held: held.get() }),
-        None => Ok(()),
+    match (step, header.base_step) {
+        (Some(held), Some(base)) if held != base => {
+            Err(Error::Stale { base: base.get(), target: header.target_step.get(), held: held.get() })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -85,6 +85,10 @@ pub struct Patch {
 }
 
 impl Patch {
+    pub(crate) fn new(header: Header, header_bytes: Vec<u8>, payload: tempfile::SpooledTempFile) -> Self {
+        Self { header, header_bytes, payload }
+    }
+
     /// Everything but the payload.
     pub fn header(&self) -> &Header {
         &self.header
@@ -135,15 +139,15 @@ pub fn encode(
     progress.start(base.tensor_bytes());
     let mut header = Header {
         run_id: options.run_id.clone(),
-        base_step: options.base_step,
+        base_step: Some(options.base_step),
         target_step: options.target_step,
         seed: options.seed,
         tensors,
         ..Header::default()
     };
-    header.segments = segments.iter().map(|pieces| largest_segment(pieces)).collect();
+    header.segments = segments.iter().map(|pieces| largest_segment(pieces, Profile::Absolute)).collect();
     header.check(&Limits::default()).map_err(|error| too_large(base, &error))?;
-    let mut payload = tempfile::SpooledTempFile::new(SPOOL_BYTES);
+    let mut payload = spool();
     let scanner = Scanner { pair: &pair, options, tensors: &header.tensors, scratch: Mutex::default(), progress };
     let mut coded = Vec::new();
     let mut models = Vec::new();
@@ -162,7 +166,12 @@ pub fn encode(
     header.segments = coded;
     header.models = models;
     let header_bytes = header.write(&Zstd::default()).map_err(|error| too_large(base, &error))?;
-    Ok(Patch { header, header_bytes, payload })
+    Ok(Patch::new(header, header_bytes, payload))
+}
+
+/// Where payload is kept until the header is known.
+pub(crate) fn spool() -> tempfile::SpooledTempFile {
+    tempfile::SpooledTempFile::new(SPOOL_BYTES)
 }
 
 /// How many of the segments make a batch, if they are enough. Depends on their order only, so that the number of threads does not show.
@@ -176,7 +185,7 @@ fn full_batch(scanned: &[Scanned]) -> Option<usize> {
 }
 
 /// What a patch cannot hold is found before work begins.
-fn check_tensors(base: &Checkpoint, tensors: &[Tensor]) -> Result<(), Error> {
+pub(crate) fn check_tensors(base: &Checkpoint, tensors: &[Tensor]) -> Result<(), Error> {
     for tensor in tensors {
         let what = match tensor.check() {
             Ok(()) => continue,
@@ -194,14 +203,13 @@ fn check_tensors(base: &Checkpoint, tensors: &[Tensor]) -> Result<(), Error> {
 }
 
 /// A segment of which the header takes as much as it ever can.
-fn largest_segment(pieces: &[Piece]) -> Segment {
+pub(crate) fn largest_segment(pieces: &[Piece], profile: Profile) -> Segment {
     let cells = pieces.iter().map(|piece| piece.cells).sum();
     let bytes = Limits::default().segment_bytes as u32;
-    let changed = Profile::Absolute;
-    Segment { profile: changed, changes: cells, bytes, ..Segment::unchanged(cells, Fingerprint::ZERO) }
+    Segment { profile, changes: cells, bytes, ..Segment::unchanged(cells, Fingerprint::ZERO) }
 }
 
-fn too_large(base: &Checkpoint, error: &pulse_format::Error) -> Error {
+pub(crate) fn too_large(base: &Checkpoint, error: &pulse_format::Error) -> Error {
     Error::checkpoint(base.path(), format!("too large for one patch: {error}"))
 }
 
@@ -210,7 +218,11 @@ fn check_options(options: &EncodeOptions) -> Result<(), Error> {
         let (base, target) = (options.base_step, options.target_step);
         return Err(Error::Usage(format!("the target step ({target}) must be greater than the base step ({base})")));
     }
-    if options.run_id.len() > pulse_format::layout::MAX_RUN_ID_BYTES {
+    check_run_id(&options.run_id)
+}
+
+pub(crate) fn check_run_id(run_id: &str) -> Result<(), Error> {
+    if run_id.len() > pulse_format::layout::MAX_RUN_ID_BYTES {
         return Err(Error::Usage("the run id is longer than 256 bytes".into()));
     }
     Ok(())

@@ -2,14 +2,16 @@
 
 use crate::apply::{Discard, Sink, apply};
 use crate::checkpoint::{Checkpoint, CheckpointFile, StoredTensor};
-use crate::encode::{EncodeOptions, encode};
+use crate::encode::{EncodeOptions, Patch, encode};
 use crate::error::{Error, TensorMismatch};
 use crate::inputs::Inputs;
 use crate::output::{OutputFile, OutputFolder};
+use crate::pack::{PackOptions, pack};
 use crate::pair::describe;
 use crate::patch_file::PatchFile;
 use crate::progress::Progress;
 use crate::tree::OtherFiles;
+use crate::unpack::{unpack, unpacked_layout};
 use pulse_format::Header;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -41,13 +43,55 @@ pub fn encode_file(
     let (base, target) = (Checkpoint::open(base)?, Checkpoint::open(target)?);
     let inputs = Inputs::default().checkpoint(&base).checkpoint(&target);
     let output = OutputFile::create(patch, None, &inputs)?;
-    let mut encoded = encode(&base, &target, options, progress)?;
-    let mut writer = BufWriter::with_capacity(1 << 20, output.file());
-    encoded.write_to(&mut writer).and_then(|()| writer.flush()).map_err(Error::io("cannot write", patch))?;
-    drop(writer);
+    let encoded = encode(&base, &target, options, progress)?;
     drop((base, target));
+    write_patch(encoded, patch, output)
+}
+
+fn write_patch(mut patch: Patch, path: &Path, output: OutputFile) -> Result<Header, Error> {
+    let mut writer = BufWriter::with_capacity(1 << 20, output.file());
+    patch.write_to(&mut writer).and_then(|()| writer.flush()).map_err(Error::io("cannot write", path))?;
+    drop(writer);
     output.finish()?;
-    Ok(encoded.header().clone())
+    Ok(patch.header().clone())
+}
+
+/// Packs a checkpoint into the file `anchor`; returns its header. What `anchor` may be is as for [`encode_file`].
+///
+/// # Errors
+/// As those of [`encode_file`].
+pub fn pack_file(
+    checkpoint: &Path,
+    anchor: &Path,
+    options: &PackOptions,
+    progress: &dyn Progress,
+) -> Result<Header, Error> {
+    let checkpoint = Checkpoint::open(checkpoint)?;
+    let output = OutputFile::create(anchor, None, &Inputs::default().checkpoint(&checkpoint))?;
+    let packed = pack(&checkpoint, options, progress)?;
+    drop(checkpoint);
+    write_patch(packed, anchor, output)
+}
+
+/// Unpacks the file `anchor` into a `.safetensors` file, its tensors in the order of that library; returns the anchor's header. What the
+/// two may be is as for [`apply_file`].
+///
+/// # Errors
+/// [`Error::Usage`] if `anchor` needs a base; any. `checkpoint` is then as it was before.
+pub fn unpack_file(anchor: &Path, checkpoint: &Path, progress: &dyn Progress) -> Result<Header, Error> {
+    let anchor = PatchFile::open(anchor)?;
+    let output = OutputFile::create(checkpoint, None, &Inputs::default().patch(&anchor))?;
+    let (header, stored) = unpacked_layout(&anchor)?;
+    let refuse = || Error::io("cannot write", checkpoint);
+    let mut file = output.file();
+    let bytes = stored.iter().map(|stored| stored.range.end).max().unwrap_or(header.len());
+    file.set_len(bytes as u64).map_err(refuse())?;
+    file.write_all(&header).map_err(refuse())?;
+    let sink = FileSink { files: vec![file.try_clone().map_err(refuse())?], target: checkpoint };
+    unpack(&anchor, &stored, &sink, progress)?;
+    drop(sink);
+    output.finish()?;
+    Ok(anchor.header().clone())
 }
 
 /// Applies the file `patch` to `base` and writes `target`, in the layout of the base: a file for a file, a folder for a folder,

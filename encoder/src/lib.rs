@@ -29,6 +29,7 @@ mod map;
 mod models;
 mod names;
 mod output;
+mod pack;
 mod pair;
 mod patch_file;
 mod printable;
@@ -38,6 +39,7 @@ mod safetensors_header;
 mod stale;
 mod temporary;
 mod tree;
+mod unpack;
 mod zstd;
 
 pub use apply::{Sink, apply};
@@ -46,10 +48,11 @@ pub use checkpoint::{Checkpoint, StoredTensor};
 pub use diff::{ClassDiff, Diff, FormatDiff, STEP_BUCKETS, TensorDiff, diff};
 pub use encode::{EncodeOptions, Patch, ProfileChoice, encode};
 pub use error::{Error, TensorMismatch};
-pub use files::{Rebuilt, apply_file, encode_file, verify_file};
+pub use files::{Rebuilt, apply_file, encode_file, pack_file, unpack_file, verify_file};
 #[cfg(all(unix, feature = "cli"))]
 pub use map::guard_maps;
 pub use output::is_standard_output;
+pub use pack::{PackOptions, pack};
 pub use patch_file::PatchFile;
 pub use printable::printable;
 pub use progress::{Progress, Silent};

@@ -81,24 +81,29 @@ impl<'a> Pair<'a> {
 
     pub(crate) fn cells(&self, piece: Piece) -> PieceCells<'a> {
         let paired = &self.tensors[piece.tensor];
-        let dtype = paired.tensor.dtype;
-        let side = |checkpoint: &'a Checkpoint, stored: &StoredTensor| {
-            let bytes = checkpoint.bytes(stored);
-            let width = stored.tensor.dtype.cell_bytes();
-            let start = piece.first_cell.get() as usize * width;
-            let bytes = &bytes[start..start + piece.cells as usize * width];
-            if stored.tensor.dtype == dtype {
-                Cow::Borrowed(bytes)
-            } else {
-                Cow::Owned(Cast::Bf16.cells(stored.tensor.dtype, bytes))
-            }
-        };
-        debug_assert!(self.cast.is_some() || paired.base.tensor.dtype == dtype);
         PieceCells {
             piece,
-            cell_bytes: dtype.cell_bytes(),
-            base: side(self.base, paired.base),
-            target: side(self.target, paired.target),
+            cell_bytes: paired.tensor.dtype.cell_bytes(),
+            base: self.side(piece, self.base, paired.base),
+            target: self.side(piece, self.target, paired.target),
+        }
+    }
+
+    /// Those of the target alone.
+    pub(crate) fn target(&self, piece: Piece) -> Cow<'a, [u8]> {
+        self.side(piece, self.target, self.tensors[piece.tensor].target)
+    }
+
+    fn side(&self, piece: Piece, checkpoint: &'a Checkpoint, stored: &StoredTensor) -> Cow<'a, [u8]> {
+        let dtype = self.tensors[piece.tensor].tensor.dtype;
+        debug_assert!(self.cast.is_some() || stored.tensor.dtype == dtype);
+        let width = stored.tensor.dtype.cell_bytes();
+        let start = piece.first_cell.get() as usize * width;
+        let bytes = &checkpoint.bytes(stored)[start..start + piece.cells as usize * width];
+        if stored.tensor.dtype == dtype {
+            Cow::Borrowed(bytes)
+        } else {
+            Cow::Owned(Cast::Bf16.cells(stored.tensor.dtype, bytes))
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::printable::printable;
 use pulse_format::{Dtype, Tensor};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 /// The limit that readers of the format agree on.
@@ -20,6 +22,36 @@ pub(crate) struct SafetensorsHeader {
     pub(crate) data_start: usize,
     /// Each tensor and the range of its bytes in the file.
     pub(crate) tensors: Vec<(Tensor, Range<usize>)>,
+}
+
+/// The header of a file that holds `tensors`, and the range of each one's bytes in it: the widest elements first, as the library of that
+/// name has them, so that all are aligned.
+pub(crate) fn write_safetensors_header(tensors: &[Tensor]) -> (Vec<u8>, Vec<Range<usize>>) {
+    let mut order: Vec<usize> = (0..tensors.len()).collect();
+    order.sort_by_key(|index| (Reverse(tensors[*index].dtype.element_bits()), tensors[*index].order()));
+    let mut ranges = vec![0..0; tensors.len()];
+    // Readers ask which library wrote it.
+    let mut json = String::from(r#"{"__metadata__":{"format":"pt"}"#);
+    let mut end = 0;
+    for index in order {
+        let tensor = &tensors[index];
+        let start = end;
+        end += tensor.cells().unwrap_or_default().get() as usize * tensor.dtype.cell_bytes();
+        let name = serde_json::Value::from(tensor.name.as_str());
+        let shape = serde_json::Value::from(tensor.shape.as_slice());
+        let _ = write!(
+            json,
+            r#",{name}:{{"dtype":"{}","shape":{shape},"data_offsets":[{start},{end}]}}"#,
+            tensor.dtype.name()
+        );
+        ranges[index] = start..end;
+    }
+    json.push('}');
+    const ALIGNMENT: usize = 8;
+    json.extend(std::iter::repeat_n(' ', json.len().next_multiple_of(ALIGNMENT) - json.len()));
+    let header = [&(json.len() as u64).to_le_bytes(), json.as_bytes()].concat();
+    ranges.iter_mut().for_each(|range| *range = range.start + header.len()..range.end + header.len());
+    (header, ranges)
 }
 
 #[derive(Deserialize)]

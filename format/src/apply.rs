@@ -47,6 +47,10 @@ pub fn apply_segment(
             apply_by_position(&mut cells, segment.dtype().cell_bytes(), changes, add_cell);
             true
         }
+        Changes::Dense(dense, _) => {
+            cells.copy_from_slice(dense);
+            true
+        }
     };
     segment.judge_base(before, found_all)?;
     segment.judge(Fingerprints { base: before, target: segment_fingerprint(header, index, &cells) })?;

@@ -11,7 +11,7 @@ use crate::bytes::{Cursor, push_signed_varint};
 use crate::cell::FloatFormat;
 use crate::codec::Inflate;
 use crate::error::{Damage, Error, Part};
-use crate::layout::CLASSES;
+use crate::layout::{CLASSES, RANS_LANES};
 use crate::model::{ClassModel, ContextModel};
 use crate::rans::{DecodeTable, Decoder, Encoder, Interval};
 use crate::raw::{self, RawReader};
@@ -32,7 +32,7 @@ pub fn encode(tokens: &Tokens, model: &ContextModel, out: &mut Vec<u8>) -> Resul
             return Err(misfit);
         }
     }
-    let mut encoder = Encoder::new(2 * tokens.len());
+    let mut encoder = Encoder::<RANS_LANES>::new(2 * tokens.len());
     for (class, model) in tokens.classes().into_iter().zip(&model.classes).rev() {
         if let Some(model) = model
             && !encode_class(class, model, &mut encoder)
@@ -47,7 +47,7 @@ pub fn encode(tokens: &Tokens, model: &ContextModel, out: &mut Vec<u8>) -> Resul
 
 /// Puts the tokens of one class in front of those of later ones; `false` if the model lacks some.
 #[inline(always)]
-fn encode_class(tokens: &[[u8; 2]], model: &ClassModel, encoder: &mut Encoder) -> bool {
+fn encode_class(tokens: &[[u8; 2]], model: &ClassModel, encoder: &mut Encoder<RANS_LANES>) -> bool {
     // A place for any token, so that none has to be checked on its own.
     let mut gaps = [Interval::default(); 256];
     let mut steps = gaps;
@@ -63,15 +63,15 @@ fn encode_class(tokens: &[[u8; 2]], model: &ClassModel, encoder: &mut Encoder) -
     let (pairs, last) = tokens.as_chunks::<2>();
     if let [last] = last {
         let (gap, step) = intervals(*last);
-        encoder.put::<1>(step);
-        encoder.put::<0>(gap);
+        encoder.put(1, step);
+        encoder.put(0, gap);
     }
     for [first, second] in pairs.iter().rev() {
         let ((gap_0, step_0), (gap_1, step_1)) = (intervals(*first), intervals(*second));
-        encoder.put::<3>(step_1);
-        encoder.put::<2>(gap_1);
-        encoder.put::<1>(step_0);
-        encoder.put::<0>(gap_0);
+        encoder.put(3, step_1);
+        encoder.put(2, gap_1);
+        encoder.put(1, step_0);
+        encoder.put(0, gap_0);
     }
     !lacking
 }
@@ -122,7 +122,7 @@ impl ContextualDecoder {
         self.prepare(segment.model);
         changes.clear();
         let counts = class_counts(&mut cursor, segment.model, segment.changes)?;
-        let mut decoder = Decoder::new(&mut cursor)?;
+        let mut decoder = Decoder::<RANS_LANES>::new(&mut cursor)?;
         let bits = raw::read(&mut cursor, segment.changes, codec)?;
         let mut raw = RawReader::new(&bits);
         let mut extent = Extent::default();
@@ -187,7 +187,7 @@ impl ClassTables {
     /// Decodes `count` changes of one class.
     fn decode(
         &self,
-        decoder: &mut Decoder<'_>,
+        decoder: &mut Decoder<'_, RANS_LANES>,
         raw: &mut RawReader<'_>,
         count: u32,
         changes: &mut ClassChanges,
@@ -212,16 +212,16 @@ impl ClassTables {
         let (step_pairs, last_step) = changes.steps.as_chunks_mut::<2>();
         for ([rank_0, rank_1], [step_0, step_1]) in rank_pairs.iter_mut().zip(step_pairs) {
             let tokens = (
-                decoder.get::<0>(&self.gaps),
-                decoder.get::<1>(&self.steps),
-                decoder.get::<2>(&self.gaps),
-                decoder.get::<3>(&self.steps),
+                decoder.get(0, &self.gaps),
+                decoder.get(1, &self.steps),
+                decoder.get(2, &self.gaps),
+                decoder.get(3, &self.steps),
             );
             finish(raw, tokens.0, tokens.1, rank_0, step_0);
             finish(raw, tokens.2, tokens.3, rank_1, step_1);
         }
         if let ([rank], [step]) = (last_rank, last_step) {
-            let tokens = (decoder.get::<0>(&self.gaps), decoder.get::<1>(&self.steps));
+            let tokens = (decoder.get(0, &self.gaps), decoder.get(1, &self.steps));
             finish(raw, tokens.0, tokens.1, rank, step);
         }
         Extent { cells: next, largest_step }

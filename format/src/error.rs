@@ -174,7 +174,7 @@ damages! {
     Coverage = 11 => "segments do not cover the tensors exactly",
     /// A cut inside a tensor is not a multiple of the block.
     Cut = 12 => "a segment cuts a tensor off the block grid",
-    /// An unknown profile, a profile the dtype does not allow, or a model that is not there.
+    /// An unknown profile, one that the dtype or an anchor does not allow, or a model that is not there.
     Profile = 13 => "a segment's profile or model does not fit",
     /// More changes than cells, none in a segment with a payload, or bytes that cannot hold them.
     Changes = 14 => "a segment's changes do not fit its cells or bytes",
@@ -190,7 +190,7 @@ damages! {
     RawBits = 19 => "raw bits are missing, left over, badly packed or not padded with zeros",
     /// A rank or a position lies outside the segment.
     OutOfRange = 20 => "a change lies outside the segment",
-    /// A byte plane's method is unknown, its frame is broken, or its length differs.
+    /// A byte plane's method is unknown, its frame is broken, or its length differs; or bytes follow the last.
     Plane = 21 => "a byte plane is broken or of another length than declared",
     /// Bytes after the last segment.
     Trailing = 22 => "bytes follow the last segment",

@@ -50,6 +50,8 @@ pub const PROFILE_CONTEXTUAL: u8 = 1;
 pub const PROFILE_ABSOLUTE: u8 = 2;
 /// Profile code of positions and differences.
 pub const PROFILE_RELATIVE: u8 = 3;
+/// Profile code of all cells as they become.
+pub const PROFILE_DENSE: u8 = 4;
 /// Widest cell of a relative segment, in bytes: a difference is one addition of 32 bits.
 pub const MAX_RELATIVE_CELL_BYTES: usize = 4;
 
@@ -73,12 +75,16 @@ pub const MAX_RAW_BYTES: u64 = (MAX_SEGMENT_CELLS.ilog2() - 3 + 16 - 3).div_ceil
 pub const METHOD_STORED: u8 = 0;
 /// A plane or raw bits, as a zstd frame.
 pub const METHOD_ZSTD: u8 = 1;
+/// A plane, coded by rANS with frequencies of its own.
+pub const METHOD_RANS: u8 = 2;
+/// rANS states of a plane: as many as two vectors of the widest CPUs hold.
+pub const PLANE_LANES: usize = 32;
 
 /// Token frequencies of one alphabet sum to `1 << PROBABILITY_BITS`.
 pub const PROBABILITY_BITS: u32 = 12;
 /// The sum of the frequencies of one alphabet.
 pub const PROBABILITY_SUM: u32 = 1 << PROBABILITY_BITS;
-/// Interleaved rANS states.
+/// Interleaved rANS states of a contextual segment.
 pub const RANS_LANES: usize = 4;
 /// Lower bound of a rANS state; states are renormalised by 16-bit words.
 pub const RANS_LOW: u32 = 1 << 16;

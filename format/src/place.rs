@@ -4,7 +4,7 @@ use crate::cell::FloatCell;
 use crate::changed::ChangedWords;
 use crate::compare::{STRIP_BYTES, cell_at, word_at};
 use crate::contextual::{ClassChanges, ContextualChanges};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, fingerprint};
 use crate::layout::{BLOCK_CELLS, CLASSES};
 use crate::masks::Masks;
 use crate::overwrites::Overwrites;
@@ -194,6 +194,51 @@ impl<'a> PositionalPlacer<'a> {
     /// The fingerprints before and after; `None` if the cells given were too few.
     pub fn finish(self) -> Option<Fingerprints> {
         (self.placed == self.changes.len()).then_some(self.sums)
+    }
+}
+
+/// Puts the cells of one segment in place of those of its pieces, in order.
+#[derive(Debug)]
+pub struct DensePlacer<'a> {
+    /// Those that are still to be placed.
+    cells: &'a [u8],
+    seed: u64,
+    sums: Fingerprints,
+    pub(crate) overwrites: Overwrites,
+}
+
+impl<'a> DensePlacer<'a> {
+    /// A placer at the start of a segment.
+    pub fn new(cells: &'a [u8], seed: u64) -> Self {
+        Self { cells, seed, sums: Fingerprints::default(), overwrites: Overwrites::default() }
+    }
+
+    /// Replaces the next cells, which belong to table entry `tensor` from its word `first_word` on.
+    #[inline(always)]
+    pub fn place(&mut self, cells: &mut [u8], tensor: u32, first_word: u64) {
+        let (new, rest) = self.cells.split_at(cells.len().min(self.cells.len()));
+        self.cells = rest;
+        self.sums.base += fingerprint(cells, self.seed, tensor, first_word);
+        self.sums.target += fingerprint(new, self.seed, tensor, first_word);
+        self.overwrites.begin(first_word);
+        if self.overwrites.wanted {
+            for (place, (before, after)) in cells.chunks(4).zip(new.chunks(4)).enumerate() {
+                if before != after {
+                    self.overwrites.note(first_word + place as u64, word_at(cells, place));
+                }
+            }
+        }
+        cells.iter_mut().zip(new).for_each(|(to, from)| *to = *from);
+    }
+
+    /// Of the cells so far, before.
+    pub fn base_fingerprint(&self) -> Fingerprint {
+        self.sums.base
+    }
+
+    /// The fingerprints before and after; `None` if the cells given were too few.
+    pub fn finish(self) -> Option<Fingerprints> {
+        self.cells.is_empty().then_some(self.sums)
     }
 }
 

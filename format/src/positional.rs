@@ -1,16 +1,15 @@
 //! Two profiles by position: absolute ones say what the cells become, which needs no base, for every dtype; relative ones what is
 //! added to them, so that cells that all move by the same bits cost next to nothing. Both have the same payload.
 //!
-//! Gaps between positions are split into tokens and raw bits; tokens and the bytes of the values, plane by plane, are packed
-//! by zstd where that is smaller.
+//! Gaps between positions are split into tokens and raw bits; tokens and the bytes of the values are planes.
 
 use crate::bytes::Cursor;
-use crate::codec::{Deflate, Inflate, push_packed};
+use crate::codec::{Deflate, Inflate};
 use crate::error::{Damage, Error, Part};
-use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES, METHOD_STORED, METHOD_ZSTD};
+use crate::layout::{GAP_TOKENS, MAX_CELL_BYTES};
+use crate::plane::{push_plane, read_plane};
 use crate::raw::{self, RawReader, RawWriter};
 use crate::token::{bucket, split};
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// The changes of one segment.
@@ -67,11 +66,10 @@ pub fn encode(changes: &PositionalChanges, cell_bytes: usize, codec: &impl Defla
         gap.token
     };
     let tokens: Vec<u8> = changes.positions.iter().map(&mut token).collect();
-    let mut push_plane = |plane: &[u8]| push_packed(plane, codec, |_, frame| frame, out);
-    push_plane(&tokens);
+    push_plane(&tokens, codec, out);
     for plane in 0..cell_bytes {
         let bytes: Vec<u8> = changes.values.iter().skip(plane).step_by(cell_bytes).copied().collect();
-        push_plane(&bytes);
+        push_plane(&bytes, codec, out);
     }
     raw.write(codec, out);
 }
@@ -92,12 +90,14 @@ pub fn decode(
     if cell_bytes == 0 || cell_bytes > MAX_CELL_BYTES || expected > cells {
         return Err(Error::Misuse { what: "a cell has 1 to 8 bytes, and changes are not more than cells" });
     }
-    let tokens = read_plane(&mut cursor, count, codec)?;
+    let [mut tokens, mut plane] = [const { Vec::new() }; 2];
+    let tokens = read_plane(&mut cursor, count, codec, &mut tokens)?;
     let mut values = alloc::vec![0; count * cell_bytes];
-    for plane in 0..cell_bytes {
-        let bytes = read_plane(&mut cursor, count, codec)?;
-        values.iter_mut().skip(plane).step_by(cell_bytes).zip(bytes.iter()).for_each(|(to, from)| *to = *from);
+    for place in 0..cell_bytes {
+        let bytes = read_plane(&mut cursor, count, codec, &mut plane)?;
+        values.iter_mut().skip(place).step_by(cell_bytes).zip(bytes).for_each(|(to, from)| *to = *from);
     }
+    drop(plane);
     let bits = raw::read(&mut cursor, expected, codec)?;
     let mut raw = RawReader::new(&bits);
     let mut next = 0u64;
@@ -139,17 +139,5 @@ pub fn subtract_cell(cell: &mut [u8], difference: &[u8]) {
         let (rest, under) = cell.overflowing_sub(*difference);
         let (rest, borrowed) = rest.overflowing_sub(borrow.into());
         (*cell, borrow) = (rest, under | borrowed);
-    }
-}
-
-fn read_plane<'a>(cursor: &mut Cursor<'a>, length: usize, codec: &impl Inflate) -> Result<Cow<'a, [u8]>, Error> {
-    match cursor.byte()? {
-        METHOD_STORED => cursor.take(length).map(Cow::Borrowed),
-        METHOD_ZSTD => {
-            let packed = cursor.varint_up_to(length as u64)? as usize;
-            let plane = codec.inflate(cursor.take(packed)?, length).filter(|plane| plane.len() == length);
-            plane.map(Cow::Owned).ok_or(cursor.damaged(Damage::Plane))
-        }
-        _ => Err(cursor.damaged(Damage::Plane)),
     }
 }

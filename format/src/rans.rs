@@ -2,7 +2,7 @@
 
 use crate::bytes::{Cursor, push_varint};
 use crate::error::{Damage, Error};
-use crate::layout::{PROBABILITY_BITS, PROBABILITY_SUM, RANS_LANES, RANS_LOW};
+use crate::layout::{PROBABILITY_BITS, PROBABILITY_SUM, RANS_LOW};
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
@@ -101,26 +101,24 @@ impl Interval {
 
 /// Encodes tokens last to first.
 #[derive(Debug)]
-pub(crate) struct Encoder {
-    states: [u32; RANS_LANES],
+pub(crate) struct Encoder<const LANES: usize> {
+    states: [u32; LANES],
     /// Renormalisation words from the back, in decoding order; those before `next` are not written yet.
     words: Vec<u16>,
     next: usize,
 }
 
-impl Encoder {
+impl<const LANES: usize> Encoder<LANES> {
     /// For up to `tokens` tokens.
     pub(crate) fn new(tokens: usize) -> Self {
         // A token takes one word at most. One more is written before it is known whether it counts.
-        Self { states: [RANS_LOW; RANS_LANES], words: alloc::vec![0; tokens + 1], next: tokens }
+        Self { states: [RANS_LOW; LANES], words: alloc::vec![0; tokens + 1], next: tokens }
     }
 
-    /// Puts one token in front of those already in. `LANE` is below [`RANS_LANES`]. The interval is not empty.
+    /// Puts one token in front of those already in. `lane` is below `LANES`. The interval is not empty.
     #[inline(always)]
-    pub(crate) fn put<const LANE: usize>(&mut self, interval: Interval) {
-        const { assert!(LANE < RANS_LANES) };
-        #[expect(clippy::indexing_slicing, reason = "checked at compile time above")]
-        let state = &mut self.states[LANE];
+    pub(crate) fn put(&mut self, lane: usize, interval: Interval) {
+        let Some(state) = self.states.get_mut(lane) else { return };
         let Interval { frequency, bias, reciprocal } = interval;
         // Without a branch, which nothing could predict.
         let high = *state >> (32 - PROBABILITY_BITS) >= frequency;
@@ -148,8 +146,13 @@ pub(crate) struct DecodeTable(Vec<u32>);
 
 impl DecodeTable {
     pub(crate) fn new(frequencies: &Frequencies) -> Self {
+        Self::from(0, frequencies)
+    }
+
+    /// The first frequency is that of token `first`; the last is of 255 at most.
+    pub(crate) fn from(first: u8, frequencies: &Frequencies) -> Self {
         let mut table = Vec::with_capacity(PROBABILITY_SUM as usize);
-        for (token, frequency) in (0u32..).zip(frequencies.get()) {
+        for (token, frequency) in (u32::from(first)..).zip(frequencies.get()) {
             let frequency = u32::from(*frequency);
             table.extend((0..frequency).map(|slot| token | (frequency - 1) << 8 | slot << 20));
         }
@@ -165,17 +168,17 @@ impl DecodeTable {
 
 /// Decodes tokens first to last. Past the end of the words it goes on with zeros, which [`Decoder::ended_well`] notices.
 #[derive(Debug)]
-pub(crate) struct Decoder<'a> {
-    states: [u32; RANS_LANES],
+pub(crate) struct Decoder<'a, const LANES: usize> {
+    states: [u32; LANES],
     words: &'a [[u8; 2]],
     next: usize,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a, const LANES: usize> Decoder<'a, LANES> {
     /// Reads what [`Encoder::finish`] wrote.
     pub(crate) fn new(cursor: &mut Cursor<'a>) -> Result<Self, Error> {
         let count = cursor.varint_up_to(u64::from(u32::MAX >> 1))? as usize;
-        let mut states = [0; RANS_LANES];
+        let mut states = [0; LANES];
         for state in &mut states {
             *state = u32::from_le_bytes(cursor.array()?);
         }
@@ -183,30 +186,26 @@ impl<'a> Decoder<'a> {
         Ok(Self { states, words, next: 0 })
     }
 
+    /// The next token of `lane`, which is below `LANES`.
     #[inline(always)]
-    pub(crate) fn get<const LANE: usize>(&mut self, table: &DecodeTable) -> u8 {
-        const { assert!(LANE < RANS_LANES) };
-        #[expect(clippy::indexing_slicing, reason = "lane is checked at compile time, the slot by its mask")]
-        let (state, entry) = {
-            let state = self.states[LANE];
-            (state, table.slots()[(state & (PROBABILITY_SUM - 1)) as usize])
-        };
+    pub(crate) fn get(&mut self, lane: usize, table: &DecodeTable) -> u8 {
+        let Some(held) = self.states.get_mut(lane) else { return 0 };
+        let state = *held;
+        #[expect(clippy::indexing_slicing, reason = "held below the length by its mask")]
+        let entry = table.slots()[(state & (PROBABILITY_SUM - 1)) as usize];
         let frequency = (entry >> 8 & (PROBABILITY_SUM - 1)) + 1;
         let state = frequency.wrapping_mul(state >> PROBABILITY_BITS).wrapping_add(entry >> 20);
         let word = self.words.get(self.next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
         // Without a branch, which nothing could predict.
         let low = state < RANS_LOW;
         self.next += usize::from(low);
-        #[expect(clippy::indexing_slicing, reason = "lane is checked at compile time")]
-        {
-            self.states[LANE] = select_unpredictable(low, state << 16 | word, state);
-        }
+        *held = select_unpredictable(low, state << 16 | word, state);
         entry as u8
     }
 
     /// Whether every word was used and every state is back where the encoder began.
     pub(crate) fn ended_well(&self) -> bool {
-        self.next == self.words.len() && self.states == [RANS_LOW; RANS_LANES]
+        self.next == self.words.len() && self.states == [RANS_LOW; LANES]
     }
 }
 
@@ -249,17 +248,17 @@ mod tests {
                 (0..5u8).find(|t| draw < histogram[..=usize::from(*t)].iter().sum()).unwrap()
             })
             .collect();
-        let mut encoder = Encoder::new(tokens.len());
+        let mut encoder = Encoder::<4>::new(tokens.len());
         for pair in tokens.chunks(2).rev() {
-            encoder.put::<3>(intervals[usize::from(pair[1])]);
-            encoder.put::<0>(intervals[usize::from(pair[0])]);
+            encoder.put(3, intervals[usize::from(pair[1])]);
+            encoder.put(0, intervals[usize::from(pair[0])]);
         }
         let mut bytes = Vec::new();
         encoder.finish(&mut bytes);
         let mut cursor = Cursor::new(&bytes, Part::Payload);
-        let mut decoder = Decoder::new(&mut cursor).unwrap();
+        let mut decoder = Decoder::<4>::new(&mut cursor).unwrap();
         for pair in tokens.chunks(2) {
-            assert_eq!([decoder.get::<0>(&table), decoder.get::<3>(&table)], pair);
+            assert_eq!([decoder.get(0, &table), decoder.get(3, &table)], pair);
         }
         assert!(decoder.ended_well());
         let bits = tokens.iter().map(|t| -(f64::from(histogram[usize::from(*t)]) / 1000.0).log2()).sum::<f64>();

@@ -1,7 +1,7 @@
 //! Raw bits: what tokens leave over of numbers, packed end to end and stored as they are, or as a zstd frame where they repeat.
 
-use crate::bytes::Cursor;
-use crate::codec::{Deflate, Inflate, push_packed};
+use crate::bytes::{Cursor, push_varint};
+use crate::codec::{Deflate, Inflate};
 use crate::error::{Damage, Error};
 use crate::layout::{MAX_RAW_BYTES, METHOD_STORED, METHOD_ZSTD};
 use alloc::borrow::Cow;
@@ -39,7 +39,17 @@ impl RawWriter {
     pub(crate) fn write(&self, codec: &impl Deflate, out: &mut Vec<u8>) {
         let end = self.end + self.bits.div_ceil(8) as usize;
         let bits = self.bytes.get(..end).unwrap_or_default();
-        push_packed(bits, codec, |bits, _| bits, out);
+        match codec.deflate(bits).filter(|frame| frame.len() < bits.len()) {
+            Some(frame) => {
+                out.push(METHOD_ZSTD);
+                push_varint(out, bits.len() as u64);
+                out.extend_from_slice(&frame);
+            }
+            None => {
+                out.push(METHOD_STORED);
+                out.extend_from_slice(bits);
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::cell::{FloatCell, FloatFormat};
 use crate::codec::Inflate;
 use crate::contextual::{CodedSegment, ContextualChanges, ContextualDecoder};
+use crate::dense::DenseDecoder;
 use crate::dtype::Dtype;
 use crate::error::{Damage, Error, Part};
 use crate::fingerprint::{Fingerprint, fingerprint};
@@ -17,7 +18,7 @@ use crate::header::{Header, Piece, Profile, Segment};
 use crate::masks::Masks;
 use crate::model::ContextModel;
 use crate::overwrites::Overwritten;
-use crate::place::{ContextualPlacer, PositionalPlacer};
+use crate::place::{ContextualPlacer, DensePlacer, PositionalPlacer};
 use crate::positional::{self, PositionalChanges};
 use crate::scan::Fingerprints;
 use alloc::vec::Vec;
@@ -42,6 +43,7 @@ enum Coding<'a> {
     Contextual { format: FloatFormat, model: &'a ContextModel },
     Absolute,
     Relative,
+    Dense,
 }
 
 impl Header {
@@ -57,6 +59,7 @@ impl Header {
             Profile::Unchanged => Coding::Unchanged,
             Profile::Absolute => Coding::Absolute,
             Profile::Relative => Coding::Relative,
+            Profile::Dense => Coding::Dense,
             Profile::Contextual { model } => match (dtype.float_format(), self.models.get(model)) {
                 (Some(format), Some(model)) => Coding::Contextual { format, model },
                 _ => return Err(misfit),
@@ -97,12 +100,13 @@ impl<'a> SegmentView<'a> {
 
     /// Whether cells with the fingerprint `base` may be changed: `found_all` says that each change has its cell there.
     ///
-    /// What `absolute` writes does not depend on the base, so any base passes, and [`SegmentView::judge`] has the last word.
+    /// What `absolute` and `dense` write does not depend on the base, so any base passes, and [`SegmentView::judge`] has the last word.
     ///
     /// # Errors
     /// [`Error::WrongBase`]; [`Error::Damaged`] if the base is right and yet lacks cells.
     pub fn judge_base(&self, base: Fingerprint, found_all: bool) -> Result<(), Error> {
-        if base != self.entry.base && self.entry.profile != Profile::Absolute {
+        let needs_base = !matches!(self.entry.profile, Profile::Absolute | Profile::Dense);
+        if needs_base && base != self.entry.base {
             return Err(self.wrong_base(base));
         }
         if !found_all {
@@ -119,7 +123,7 @@ impl<'a> SegmentView<'a> {
         let Fingerprints { base, target } = found;
         match target == self.entry.target {
             true => self.judge_base(base, true),
-            false if base != self.entry.base => Err(self.wrong_base(base)),
+            false if base != self.entry.base && self.entry.profile != Profile::Dense => Err(self.wrong_base(base)),
             false => Err(Error::WrongTarget { segment: self.index, found: target, expected: self.entry.target }),
         }
     }
@@ -141,6 +145,8 @@ pub enum Changes<'a> {
     Absolute(&'a PositionalChanges),
     /// Of cells of any dtype that is not wider than a word: what is added to them.
     Relative(&'a PositionalChanges),
+    /// Of cells of any dtype: what all of them become, as bytes.
+    Dense(&'a [u8], Dtype),
 }
 
 impl Changes<'_> {
@@ -150,6 +156,7 @@ impl Changes<'_> {
             Self::Unchanged => 0,
             Self::Contextual(_, changes) => changes.len(),
             Self::Absolute(changes) | Self::Relative(changes) => changes.len(),
+            Self::Dense(cells, dtype) => cells.len() / dtype.cell_bytes(),
         }
     }
 
@@ -165,6 +172,7 @@ pub struct SegmentDecoder {
     decoder: ContextualDecoder,
     contextual: ContextualChanges,
     absolute: PositionalChanges,
+    dense: DenseDecoder,
 }
 
 impl SegmentDecoder {
@@ -197,6 +205,10 @@ impl SegmentDecoder {
                     _ => Changes::Absolute(&self.absolute),
                 })
             }
+            Coding::Dense => {
+                let cells = self.dense.decode(payload, cells, segment.dtype, codec).map_err(said_here)?;
+                Ok(Changes::Dense(cells, segment.dtype))
+            }
         }
     }
 }
@@ -214,6 +226,7 @@ enum Work<'a> {
     Unchanged(Fingerprint),
     Contextual(FloatFormat, ContextualPlacer<'a>),
     ByPosition(PositionalPlacer<'a>),
+    Dense(DensePlacer<'a>),
 }
 
 impl<'a> Placer<'a> {
@@ -229,6 +242,7 @@ impl<'a> Placer<'a> {
             Changes::Relative(changes) => {
                 Work::ByPosition(PositionalPlacer::relative(changes, segment.dtype.cell_bytes(), seed))
             }
+            Changes::Dense(cells, _) => Work::Dense(DensePlacer::new(cells, seed)),
         };
         Self { segment, work }
     }
@@ -239,6 +253,7 @@ impl<'a> Placer<'a> {
             Work::Unchanged(_) => {}
             Work::Contextual(_, placer) => placer.overwrites.wanted = true,
             Work::ByPosition(placer) => placer.overwrites.wanted = true,
+            Work::Dense(placer) => placer.overwrites.wanted = true,
         }
     }
 
@@ -249,6 +264,7 @@ impl<'a> Placer<'a> {
             Work::Unchanged(_) => &[],
             Work::Contextual(_, placer) => placer.overwrites.words(),
             Work::ByPosition(placer) => placer.overwrites.words(),
+            Work::Dense(placer) => placer.overwrites.words(),
         }
     }
 
@@ -263,6 +279,7 @@ impl<'a> Placer<'a> {
                 crate::with_float_cell!(*format, C => place_cells::<C>(placer, masks, cells, tensor, first_word));
             }
             Work::ByPosition(placer) => placer.place(cells, tensor, first_word),
+            Work::Dense(placer) => placer.place(cells, tensor, first_word),
         }
     }
 
@@ -275,11 +292,13 @@ impl<'a> Placer<'a> {
             Work::Unchanged(sum) => *sum,
             Work::Contextual(_, placer) => placer.base_fingerprint(),
             Work::ByPosition(placer) => placer.base_fingerprint(),
+            Work::Dense(placer) => placer.base_fingerprint(),
         };
         let found = match self.work {
             Work::Unchanged(target) => Some(Fingerprints { base, target }),
             Work::Contextual(_, placer) => placer.finish(),
             Work::ByPosition(placer) => placer.finish(),
+            Work::Dense(placer) => placer.finish(),
         };
         self.segment.judge_base(base, found.is_some())?;
         let found = found.unwrap_or_default();

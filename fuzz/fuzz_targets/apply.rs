@@ -27,6 +27,7 @@ fuzz_target!(|input: (Shape, Source, u8, Vec<u8>)| {
             let mut header = shape.header(base.len() / shape.dtype().cell_bytes());
             header.models = vec![model(&tokens)];
             let profile = match () {
+                () if shape.is_dense() => Profile::Dense,
                 () if shape.is_contextual() => Profile::Contextual { model: 0 },
                 () if shape.is_relative() => Profile::Relative,
                 () => Profile::Absolute,

@@ -8,13 +8,14 @@ use pulse_format::layout::{BLOCK_CELLS, MAX_RELATIVE_CELL_BYTES};
 use pulse_format::masks::Portable;
 use pulse_format::model::{ContextModel, Histogram};
 use pulse_format::scan::{PiecePair, scan_absolute, scan_contextual};
-use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, positional, with_float_cell};
+use pulse_format::{Dtype, Header, Profile, Segment, Step, Tensor, dense, positional, with_float_cell};
 
 /// How cells are spread over tensors and segments, and coded.
 #[derive(Debug, Arbitrary)]
 pub struct Shape {
     dtype: u8,
     absolute_only: bool,
+    is_dense: bool,
     seed: u8,
     /// Cells of each tensor but the last, which takes the rest.
     tensors: Vec<u16>,
@@ -41,7 +42,12 @@ impl Shape {
 
     /// The same for all segments.
     pub fn is_contextual(&self) -> bool {
-        self.dtype().float_format().is_some() && !self.absolute_only
+        self.dtype().float_format().is_some() && !self.absolute_only && !self.is_dense
+    }
+
+    /// Whether all cells are told, changed or not.
+    pub fn is_dense(&self) -> bool {
+        self.is_dense
     }
 
     /// Whether changes by position are differences: half the time where the dtype has them.
@@ -87,7 +93,7 @@ impl Shape {
             shape: vec![*length as u64 * self.dtype().cell_bytes() as u64 * 8 / self.dtype().element_bits()],
         };
         let mut header = Header {
-            base_step: Step(0),
+            base_step: Some(Step(0)),
             target_step: Step(1),
             seed: spread(self.seed),
             tensors: lengths.iter().enumerate().map(tensor).collect(),
@@ -141,6 +147,15 @@ impl Shape {
         models: usize,
     ) -> (Segment, Vec<u8>, Option<ContextModel>) {
         let mut payload = Vec::new();
+        if self.is_dense {
+            let mut changes = positional::PositionalChanges::default();
+            let sums = scan_absolute(Portable, pairs, spread(self.seed), self.dtype().cell_bytes(), &mut changes);
+            let target: Vec<&[u8]> = pairs.iter().map(|pair| pair.target).collect();
+            dense::encode(&target, self.dtype(), &Codec, &mut payload);
+            let segment =
+                Segment::unchanged(cells, sums.base).with_payload(Profile::Dense, cells, sums.target, &payload);
+            return (segment.expect("payloads are short"), payload, None);
+        }
         let (sums, profile, changes, model) = match self.dtype().float_format().filter(|_| self.is_contextual()) {
             Some(format) => {
                 let mut changes = ContextualChanges::default();

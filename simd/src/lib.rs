@@ -24,10 +24,11 @@ mod x86;
 use dispatch::vectorized;
 use pulse_format::cell::FloatCell;
 use pulse_format::contextual::{self, ContextualChanges, Tokens};
+use pulse_format::dense;
 use pulse_format::model::ContextModel;
 use pulse_format::positional::PositionalChanges;
 use pulse_format::scan::{self, Fingerprints, PiecePair};
-use pulse_format::{Deflate, Fingerprint, Placer};
+use pulse_format::{Deflate, Dtype, Fingerprint, Placer};
 
 vectorized! {
     /// See [`scan::scan_contextual`].
@@ -65,6 +66,11 @@ vectorized! {
         out: &mut Vec<u8>,
     ) -> Result<(), pulse_format::Error> {
         contextual::encode(tokens, model, out)
+    }
+
+    /// See [`dense::encode`].
+    fn encode_dense(_masks, cells: &[&[u8]], dtype: Dtype, codec: &impl Deflate, out: &mut Vec<u8>) {
+        dense::encode(cells, dtype, codec, out)
     }
 
     /// See [`Placer::place`].

@@ -76,7 +76,12 @@ fn fingerprints_follow_the_specification_across_pages() {
 #[test]
 fn a_tensor_of_more_than_2_to_the_32_cells() {
     let cells = (1u64 << 32) + 5000;
-    let base = Header { target_step: Step(1), tensors: vec![tensor("w", Dtype::U8, &[cells])], ..Header::default() };
+    let base = Header {
+        base_step: Some(Step(0)),
+        target_step: Step(1),
+        tensors: vec![tensor("w", Dtype::U8, &[cells])],
+        ..Header::default()
+    };
     let (header, bytes) = read_back(Header { segments: segments(cells), ..base });
     assert_eq!((header.segments.len(), header.cells()), (1025, CellCount(cells)));
     assert!(bytes < 20_000, "{bytes} bytes");
@@ -93,7 +98,8 @@ fn a_tensor_of_more_than_2_to_the_32_cells() {
 fn a_segment_across_the_end_of_a_huge_tensor() {
     let cells = [(1u64 << 33) + 1025, 3, 0, 2048];
     let tensors = cells.iter().zip(["a", "b", "c", "d"]).map(|(cells, name)| tensor(name, Dtype::Bf16, &[*cells]));
-    let base = Header { target_step: Step(9), tensors: tensors.collect(), ..Header::default() };
+    let base =
+        Header { base_step: Some(Step(0)), target_step: Step(9), tensors: tensors.collect(), ..Header::default() };
     let (header, _) = read_back(Header { segments: segments(cells.iter().sum()), ..base });
     let last = header.segments.len() - 1;
     let first_cell = CellIndex(1 << 33);
@@ -131,7 +137,14 @@ fn the_last_segment_of_a_huge_tensor_is_applied_on_its_own() {
     let changed = Segment::unchanged(3000, side(&before)).with_payload(Profile::Absolute, 2, side(&after), &payload);
     all[last] = changed.unwrap();
     let tensors = vec![tensor("w", Dtype::F32, &[1 << 33 | 3000])];
-    let (header, _) = read_back(Header { seed: 6, target_step: Step(1), tensors, segments: all, ..Header::default() });
+    let (header, _) = read_back(Header {
+        seed: 6,
+        base_step: Some(Step(0)),
+        target_step: Step(1),
+        tensors,
+        segments: all,
+        ..Header::default()
+    });
     assert_eq!(apply_segment(&header, last, &payload, &before, &Zstd::default()), Ok(after));
     assert_eq!(apply_segment(&header, 0, &[], &before, &Zstd::default()).unwrap_err().code(), "misuse");
 }

@@ -53,6 +53,7 @@ fn read_whole(patch: &[u8], codec: &impl Inflate) -> Result<(), Error> {
 /// One tensor, its cells in one segment, no change.
 fn sound(dtype: u8, cells: u64) -> RawPatch {
     RawPatch {
+        base_step: Some(0),
         target_step: 1,
         tensors: vec![RawTensor::new(dtype, 0, "t", &[cells])],
         segments: vec![RawSegment { cells, ..RawSegment::default() }],
@@ -191,6 +192,8 @@ fn planes_without_bytes() {
     assert_eq!(check("one plane", &segment(14, 2, changes, full.clone()), most), "truncated");
     let all = [full.repeat(9), vec![0]].concat();
     assert_eq!(check("all planes", &segment(14, 2, changes, all), most), "none");
+    assert_eq!(check("stored plane of a dense segment", &segment(14, 4, 0, vec![0; 10]), MIB), "truncated");
+    assert_eq!(check("all planes of a dense segment", &segment(14, 4, 0, full.repeat(8)), most), "none");
     for (blocks, declared) in [(33, 33 << 17), (31, changes), (8000, 1 << 30), (1, u64::MAX)] {
         let what = format!("plane of {blocks} blocks, {declared} declared");
         assert_eq!(check(&what, &segment(14, 2, changes, plane(bomb(blocks, 0, declared))), most), "damaged");

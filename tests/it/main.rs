@@ -1,5 +1,6 @@
 //! The integration tests: one binary, so that the workspace is linked once. `tests/README.md` says what is where.
 
+mod anchors;
 mod chain;
 mod chopped;
 mod cli;
@@ -18,6 +19,7 @@ mod layering;
 mod lying;
 mod messages;
 mod must_reject;
+mod must_reject_dense;
 mod must_reject_payload;
 mod odd;
 mod parity;

@@ -227,8 +227,8 @@ fn rule_05_a_name_of_nearly_two_to_the_64_bytes() {
 #[test]
 fn rule_06_steps() {
     let case = Case::new();
-    case.breaks(Damage::Steps, |patch| patch.target_step = patch.base_step);
-    case.breaks(Damage::Steps, |patch| (patch.base_step, patch.target_step) = (u64::MAX, u64::MAX - 1));
+    case.breaks(Damage::Steps, |patch| patch.target_step = patch.base_step.unwrap());
+    case.breaks(Damage::Steps, |patch| (patch.base_step, patch.target_step) = (Some(u64::MAX - 1), u64::MAX - 2));
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn rule_12_cut() {
 #[test]
 fn rule_13_profile() {
     let case = Case::new();
-    case.breaks(Damage::Profile, |patch| patch.segments[COUNTS].profile = 4);
+    case.breaks(Damage::Profile, |patch| patch.segments[COUNTS].profile = 5);
     case.breaks(Damage::Profile, |patch| patch.segments[COUNTS].profile = 255);
     case.breaks(Damage::Profile, |patch| {
         let segment = &mut patch.segments[COUNTS];

@@ -137,7 +137,7 @@ fn rule_21_plane() {
     let packed = |content: &[u8]| (1, Zstd::default().deflate(content).unwrap());
     // Any plane, but frames are rarely shorter than three bytes: what is broken must not be longer than the plane.
     for plane in 0..3 {
-        case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane].0 = 2);
+        case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane].0 = 3);
         case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane] = (1, vec![0; 3]));
         case.breaks_absolute(Damage::Plane, |payload| payload.planes[plane] = (1, vec![]));
     }

@@ -30,7 +30,7 @@ fn header_of(patch: &[u8]) -> Header {
 
 /// A session with the tensors of `header` that `wanted` names, over copies of `cells`.
 fn session(header: &Header, cells: &Cells, wanted: impl Fn(&str) -> bool) -> Session<Vec<u8>> {
-    let mut session = Session::new(at(header.base_step));
+    let mut session = Session::new(at(header.base_step.unwrap()));
     for tensor in header.tensors.iter().filter(|tensor| wanted(&tensor.name)) {
         session.bind(tensor.clone(), cells[&tensor.name].clone(), 0).unwrap();
     }
@@ -73,7 +73,7 @@ fn a_real_chain_equals_the_reference() {
             let applied = apply(receiver, &patch).unwrap();
             assert_eq!(applied.changes, chain.changed(pair[1].step).unwrap() as u64);
             assert_eq!((applied.cells, applied.patch_bytes), (chain.cells() as u64, patch.len() as u64));
-            assert_eq!((applied.base_step, receiver.step()), (base_step, Some(target_step)));
+            assert_eq!((applied.base_step, receiver.step()), (Some(base_step), Some(target_step)));
             assert_eq!(applied.fingerprint, header.target_fingerprint());
             assert_eq!(receiver.fingerprint(header.seed).unwrap(), header.target_fingerprint());
             assert_ne!(receiver.fingerprint(header.seed + 1).unwrap(), header.target_fingerprint());
@@ -146,7 +146,7 @@ fn stale_and_misfit_are_told_before_a_segment_is_read() {
     let header = header_of(&patch);
     let base = pair.base_cells();
     let reads = RefCell::default();
-    let mut stale = session(&Header { base_step: Step(8), ..header.clone() }, &base, |_| true);
+    let mut stale = session(&Header { base_step: Some(Step(8)), ..header.clone() }, &base, |_| true);
     let error = block_on(stale.apply(Spy(&patch, &reads), &NoHooks)).unwrap_err();
     assert_eq!(error, Error::Stale { base: 0, target: 1, held: 8 });
     let mut other = session(&header, &base, |_| true);

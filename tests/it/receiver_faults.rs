@@ -296,3 +296,22 @@ fn memory_held_is_a_segment_two_runs_and_what_is_kept() {
     let (with, kept) = peak(KEPT);
     assert!(with < without + patch.len() + 2 * kept.unwrap() as usize, "{with} bytes, {without} without");
 }
+
+/// Whatever a poisoned session holds, an anchor replaces all of it; nothing else is taken, and what was mixed is not gone back to.
+#[test]
+fn an_anchor_makes_a_poisoned_session_sound() {
+    let mut case = Case::new(0);
+    case.faults.set(2, false);
+    case.apply().unwrap_err();
+    assert!(case.session.poisoned().is_some());
+    let anchor = case.pair.reversed().pack(&EncodeOptions { target_step: Step(0), ..Pair::mixed_options() });
+    // It too can fail, and leaves things as they are.
+    let fail = block_on(case.session.apply(anchor.as_slice(), &NoHooks)).unwrap_err();
+    assert_eq!((fail.code(), case.session.poisoned().is_some()), ("misuse", true));
+    case.faults.set(usize::MAX, true);
+    assert_eq!(case.apply().unwrap_err().code(), "poisoned");
+    block_on(case.session.apply(anchor.as_slice(), &NoHooks)).unwrap();
+    assert!(case.session.poisoned().is_none() && case.session.undo_step().is_none() && case.holds_base());
+    case.apply().unwrap();
+    assert!(case.holds_target());
+}

@@ -26,6 +26,7 @@ fn check(pair: &Pair) {
                     Profile::Contextual { .. } => assert!(float && profile != ProfileChoice::Absolute),
                     Profile::Absolute => assert!(!float || profile != ProfileChoice::Contextual),
                     Profile::Relative => assert_eq!(profile, ProfileChoice::Auto),
+                    Profile::Dense => panic!("no patch between checkpoints is dense"),
                 }
             }
         }

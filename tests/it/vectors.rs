@@ -14,12 +14,14 @@ use std::path::{Path, PathBuf};
 /// Set to write the vectors that are missing; those that are there are never touched.
 const WRITE_VARIABLE: &str = "PULSE_WRITE_VECTORS";
 
-/// A vector's name, how it was made, and the profiles that its segments have.
+/// A vector's name, how it was made, and the profiles that its segments have. Where those are dense, it is the target's anchor.
 struct Vector {
     name: &'static str,
     make: fn() -> (Pair, EncodeOptions),
     profiles: &'static [&'static str],
 }
+
+const DENSE: &[&str] = &["dense"];
 
 const VERSION_1: &[Vector] = &[
     Vector { name: "contextual", make: contextual, profiles: &["contextual"] },
@@ -32,6 +34,8 @@ const VERSION_1: &[Vector] = &[
     Vector { name: "folded", make: folded, profiles: &["contextual"] },
     Vector { name: "unchanged", make: unchanged, profiles: &["unchanged"] },
     Vector { name: "empty", make: empty, profiles: &[] },
+    Vector { name: "anchor", make: anchor, profiles: DENSE },
+    Vector { name: "anchor_dtypes", make: dtypes, profiles: DENSE },
 ];
 
 fn contextual() -> (Pair, EncodeOptions) {
@@ -119,6 +123,14 @@ fn empty() -> (Pair, EncodeOptions) {
     (Pair::new([TestTensor::weights("w", &[0, 3], 0, 8)]), EncodeOptions::default())
 }
 
+/// Planes of each method: exponents, noise, and what repeats; two segments.
+fn anchor() -> (Pair, EncodeOptions) {
+    let mut counts = TestTensor::noise("counts", Dtype::U16, &[600], 3, 11);
+    counts.target.iter_mut().enumerate().for_each(|(place, byte)| *byte = (place / 4 % 7) as u8);
+    let tensors = [TestTensor::weights("w", &[120, 60], 3, 12), counts];
+    (Pair::new(tensors), EncodeOptions { segment_cells: 5120, seed: 13, ..EncodeOptions::default() })
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/v1")
 }
@@ -184,10 +196,11 @@ fn the_vectors_cover_the_format() {
         (0..header.segments.len()).any(|index| header.pieces(index).len() > 1)
     });
     some("a cut inside a tensor", &|header, _| header.segments.iter().any(|segment| segment.first_cell.get() > 0));
-    for method in [0, 1] {
-        some("a plane of each method", &|header, patch| {
-            let absolute = header.segments.iter().filter(|segment| segment.profile == Profile::Absolute);
-            absolute.into_iter().any(|segment| patch[segment.offset.get() as usize] == method)
+    for (method, profile) in [(0, Profile::Absolute), (1, Profile::Absolute), (1, Profile::Dense), (2, Profile::Dense)]
+    {
+        some(&format!("a plane of method {method} in {}", profile.name()), &|header, patch| {
+            let segments = header.segments.iter().filter(|segment| segment.profile == profile);
+            segments.into_iter().any(|segment| patch[segment.offset.get() as usize] == method)
         });
     }
     some("raw bits in a frame", &|header, patch| {
@@ -209,9 +222,10 @@ fn the_vectors_cover_the_format() {
 #[ignore = "writes into the repository; see tests/vectors/README.md"]
 fn write_vectors() {
     assert!(std::env::var_os(WRITE_VARIABLE).is_some(), "set {WRITE_VARIABLE}=1 to write the vectors that are missing");
-    for Vector { name, make, .. } in VERSION_1 {
+    for Vector { name, make, profiles } in VERSION_1 {
         let (pair, options) = make();
-        for (part, bytes) in PARTS.iter().zip([pair.base_file(), pair.encode(&options), pair.target_file()]) {
+        let patch = if *profiles == DENSE { pair.pack(&options) } else { pair.encode(&options) };
+        for (part, bytes) in PARTS.iter().zip([pair.base_file(), patch, pair.target_file()]) {
             let path = file(name, part);
             if !path.exists() {
                 std::fs::write(&path, bytes).unwrap();

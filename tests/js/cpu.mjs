@@ -37,6 +37,24 @@ async function testChain(chain) {
   return { steps: chain.length - 1, changes };
 }
 
+/** What a receiver joins by: over whatever was there, and then the patches that follow. */
+async function testAnchor([base, target]) {
+  const { session, bytes } = open({ ...base, file: base.file.slice() }, { step: undefined });
+  for (const { begin, end } of tensorsOf(base.file)) bytes.fill(0x5a, begin, end);
+  const header = await readHeader(base.anchor);
+  equal(header.baseStep, undefined, 'an anchor has no base');
+  assert(header.segments.every(({ profile }) => profile === 'dense'), 'dense');
+  assert(base.anchor.length < 0.7 * base.file.length, `${base.anchor.length} bytes for ${base.file.length}`);
+  const applied = await session.apply(base.anchor);
+  equal(applied.baseStep, undefined, 'nothing before');
+  equal(applied.fingerprint, header.targetFingerprint, 'fingerprint of the anchor');
+  sameBytes(bytes, base.file, 'the anchor');
+  equal(session.step, base.step, 'step of the anchor');
+  await session.apply(target.patch);
+  sameBytes(bytes, target.file, 'the patch behind it');
+  session.free();
+}
+
 async function testSources([base, target]) {
   const make = () => ({ ...open(base), expected: target.file });
   for (const [kind, source] of Object.entries(SOURCES)) {
@@ -286,7 +304,7 @@ export async function run({ runtime, readFile, log }, wasm) {
   assert((await fails('misuse', async () => new CpuSession({ step: -1 }))) instanceof PulseError, 'PulseError');
   const chain = await readChain(readFile);
   const result = await testChain(chain);
-  for (const test of [testSources, testEvents, testUndo, testMistakes, testStops, testFailures, testArguments]) {
+  for (const test of [testAnchor, testSources, testEvents, testUndo, testMistakes, testStops, testFailures, testArguments]) {
     log(`${runtime}: ${test.name}`);
     await test(chain);
   }

@@ -69,6 +69,19 @@ async function testChain(gpu, chain, name, layout) {
   return { steps: chain.length - 1, changes, uploadedPerChange: uploaded / changes };
 }
 
+/** What a receiver joins by, in every layout. */
+async function testAnchor(gpu, [base, target]) {
+  for (const [name, layout] of Object.entries(LAYOUTS)) {
+    const engine = await Engine.open(gpu, target, { layout });
+    const applied = await engine.session.apply(base.anchor);
+    equal(applied.baseStep, undefined, 'nothing before');
+    await engine.holds(base.file, `the anchor in ${name}`);
+    await engine.session.apply(target.patch);
+    await engine.holds(target.file, `the patch behind it in ${name}`);
+    engine.close();
+  }
+}
+
 async function testUndo(gpu, [base, target]) {
   const engine = await Engine.open(gpu, base);
   const { session } = engine;
@@ -218,6 +231,7 @@ export async function run({ gpu, readFile }) {
     const steps = ['packed', 'f32', 'f16'].includes(name) ? chain : chain.slice(0, 5);
     layouts[name] = await testChain(gpu, steps, name, layout);
   }
+  await testAnchor(gpu, chain);
   await testUndo(gpu, chain);
   await testBatches(gpu, chain);
   await testRefusals(gpu, chain);

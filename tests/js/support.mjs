@@ -41,12 +41,13 @@ export function tensorsOf(file) {
   }));
 }
 
-/** `[{ step, file, patch }]` in order; `patch` leads to the step and is missing for the first. */
+/** `[{ step, file, anchor, patch }]` in order; `patch` leads to the step and is missing for the first. */
 export async function readChain(readFile) {
   const { steps } = JSON.parse(new TextDecoder().decode(await readFile(`${CHAIN}/chain.json`)));
-  const read = async ({ step, file, patch, absolute }) => ({
+  const read = async ({ step, file, anchor, patch, absolute }) => ({
     step,
     file: await readFile(`${CHAIN}/${file}`),
+    anchor: await readFile(`${CHAIN}/${anchor}`),
     patch: patch && (await readFile(`${CHAIN}/${patch}`)),
     absolute: absolute && (await readFile(`${CHAIN}/${absolute}`)),
   });

@@ -135,11 +135,21 @@ fn make_chain() -> Result<()> {
             step["patch"] = encode(&pulse, base, file, &folder, "contextual")?.into();
             step["absolute"] = encode(&pulse, base, file, &folder, "absolute")?.into();
         }
+        step["anchor"] = pack(&pulse, file, &folder)?.into();
         steps.push(step);
     }
     ensure!(steps.len() > 8, "the chain has too few steps");
     fs::write(folder.join("chain.json"), json!({ "steps": steps }).to_string())?;
     Ok(())
+}
+
+/// Returns the name of the anchor.
+fn pack(pulse: &Path, file: &StepFile, folder: &Path) -> Result<String> {
+    let name = format!("{:03}.anchor.pulse", file.step);
+    let mut pack = program(&pulse.to_string_lossy());
+    pack.arg("pack").arg(&file.path).arg("-o").arg(folder.join(&name)).arg("--quiet");
+    output(pack.args(["--step", &file.step.to_string()]))?;
+    Ok(name)
 }
 
 /// Returns the name of the patch.

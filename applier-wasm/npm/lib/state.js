@@ -7,6 +7,7 @@ export class SessionState {
   #raw;
   #busy = false;
   #freed = false;
+  #trapped = false;
   step;
   undoStep;
   poisoned = false;
@@ -43,7 +44,7 @@ export class SessionState {
     } catch (thrown) {
       const error = wrap(thrown);
       // A module that trapped while it wrote cannot say what it left.
-      if (note.writing && error.code === 'internal') this.poisoned = true;
+      if (note.writing && error.code === 'internal') this.poisoned = this.#trapped = true;
       throw error;
     } finally {
       this.#busy = false;
@@ -53,7 +54,7 @@ export class SessionState {
   }
 
   #look(raw) {
-    if (this.poisoned) return;
+    if (this.#trapped) return;
     try {
       ({ step: this.step, undoStep: this.undoStep, poisoned: this.poisoned } = raw);
     } catch {

@@ -54,6 +54,11 @@ pub(crate) fn decode<B>(
             segment.inexact = if halves { changes.len() as u32 } else { 0 };
             Work::Relative(by_window(segment, changes, &mut words))
         }
+        Changes::Dense(cells, _) => {
+            let changes = PositionalChanges { positions: (0..segment.cells).collect(), values: cells.to_vec() };
+            segment.inexact = if halves { half::inexact_values(&changes.values) } else { 0 };
+            Work::Absolute(by_window(segment, &changes, &mut words))
+        }
         _ => Work::Unchanged,
     };
     Ok(words)

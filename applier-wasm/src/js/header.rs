@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::js::error::to_js;
-use crate::js::object::{count, integer, object, step};
+use crate::js::object::{count, integer, object, step, step_or_undefined};
 use crate::js::source::JsSource;
 use crate::patch::Patch;
 use js_sys::Array;
@@ -36,7 +36,7 @@ pub(super) fn limits_of(given: &[f64]) -> Limits {
 fn describe(header: &Header) -> Result<JsValue, Error> {
     Ok(object([
         ("runId", header.run_id.as_str().into()),
-        ("baseStep", step(header.base_step.get())?),
+        ("baseStep", step_or_undefined(header.base_step)?),
         ("targetStep", step(header.target_step.get())?),
         ("seed", header.seed.into()),
         ("patchBytes", count(header.patch_bytes().get())),

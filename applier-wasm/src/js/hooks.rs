@@ -44,7 +44,7 @@ impl Hooks for JsHooks {
     fn verified(&self, intent: Intent) {
         let Intent { base_step, target_step, changes, cells, patch_bytes, undo_bytes } = intent;
         let intent = object([
-            ("baseStep", count(base_step.get())),
+            ("baseStep", base_step.map_or(JsValue::UNDEFINED, |step| count(step.get()))),
             ("targetStep", count(target_step.get())),
             ("changes", count(changes)),
             ("cells", count(cells)),

@@ -1,7 +1,7 @@
 //! Plain JS objects, and numbers that both sides can hold.
 
 use crate::error::Error;
-use pulse_format::{Dtype, Tensor};
+use pulse_format::{Dtype, Step, Tensor};
 use wasm_bindgen::JsValue;
 
 /// The largest integer up to which every one is a JS number.
@@ -32,6 +32,11 @@ pub(super) fn step(number: u64) -> Result<JsValue, Error> {
         return Err(pulse_format::Error::Limit { what, found: number, allowed }.into());
     }
     Ok(count(number))
+}
+
+/// The same, or nothing.
+pub(super) fn step_or_undefined(number: Option<Step>) -> Result<JsValue, Error> {
+    number.map_or(Ok(JsValue::UNDEFINED), |number| step(number.get()))
 }
 
 /// An integer that the wrapper has checked to be one, not negative and safe; whatever else it is becomes one.

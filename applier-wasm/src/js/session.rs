@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::gpu::Counts;
 use crate::js::header::limits_of;
-use crate::js::object::{count, integer, object, set, step};
+use crate::js::object::{count, integer, object, set, step, step_or_undefined};
 use crate::options::Options;
 use crate::session::Applied;
 use pulse_format::Step;
@@ -63,7 +63,7 @@ pub(super) fn options_of(step: Option<f64>, limits: &[f64], scratch: Option<f64>
 /// What an apply did, as an object.
 pub(super) fn describe(applied: &Applied) -> Result<JsValue, Error> {
     let described = object([
-        ("baseStep", step(applied.base_step.get())?),
+        ("baseStep", step_or_undefined(applied.base_step)?),
         ("targetStep", step(applied.target_step.get())?),
         ("changes", count(applied.changes)),
         ("cells", count(applied.cells)),

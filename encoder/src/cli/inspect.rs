@@ -37,7 +37,8 @@ fn text(header: &Header, tensors: bool) -> String {
     if !header.run_id.is_empty() {
         let _ = write!(text, "\nrun {}", printable(&header.run_id));
     }
-    let _ = writeln!(text, "\nbase   {}\ntarget {}", header.base_fingerprint(), header.target_fingerprint());
+    let base = if header.is_anchor() { "none".into() } else { header.base_fingerprint().to_string() };
+    let _ = writeln!(text, "\nbase   {base}\ntarget {}", header.target_fingerprint());
     if tensors {
         for tensor in &header.tensors {
             let _ = writeln!(text, "  {:<8} {:?} {}", tensor.dtype.name(), tensor.shape, printable(&tensor.name));
@@ -80,7 +81,7 @@ fn json(header: &Header) -> serde_json::Value {
             "offset": segment.offset.get(),
             "bytes": segment.bytes,
             "blake3": if segment.bytes > 0 { Some(hash) } else { None },
-            "base_fingerprint": segment.base.to_string(),
+            "base_fingerprint": (!header.is_anchor()).then(|| segment.base.to_string()),
             "target_fingerprint": segment.target.to_string(),
             "pieces": header.pieces(index).into_iter().map(piece).collect::<Vec<_>>(),
         })

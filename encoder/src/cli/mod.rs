@@ -4,6 +4,7 @@ mod apply;
 mod diff;
 mod encode;
 mod inspect;
+mod pack;
 mod report;
 mod terminal;
 mod verify;
@@ -46,6 +47,10 @@ enum Command {
     Encode(encode::EncodeArgs),
     /// Rebuild the target from a patch and its base
     Apply(apply::ApplyArgs),
+    /// Make an anchor: a whole checkpoint in about two thirds of its size
+    Pack(pack::PackArgs),
+    /// Rebuild the checkpoint from an anchor
+    Unpack(pack::UnpackArgs),
     /// Check a patch against its base, and against its target; writes nothing
     Verify(verify::VerifyArgs),
     /// Show what is in a patch
@@ -58,9 +63,10 @@ impl Command {
     /// Whether the result itself goes to standard output; what else there is to say then goes to standard error.
     fn takes_standard_output(&self) -> bool {
         match self {
-            Self::Encode(encode::EncodeArgs { output, .. }) | Self::Apply(apply::ApplyArgs { output, .. }) => {
-                is_standard_output(output)
-            }
+            Self::Encode(encode::EncodeArgs { output, .. })
+            | Self::Apply(apply::ApplyArgs { output, .. })
+            | Self::Pack(pack::PackArgs { output, .. })
+            | Self::Unpack(pack::UnpackArgs { output, .. }) => is_standard_output(output),
             _ => false,
         }
     }
@@ -126,6 +132,8 @@ fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Res
     pool.install(|| match command {
         Command::Encode(args) => encode::run(args, terminal),
         Command::Apply(args) => apply::run(args, terminal),
+        Command::Pack(args) => pack::pack(args, terminal),
+        Command::Unpack(args) => pack::unpack(args, terminal),
         Command::Verify(args) => verify::run(args, terminal),
         Command::Inspect(args) => inspect::run(args),
         Command::Diff(args) => diff::run(args, terminal),

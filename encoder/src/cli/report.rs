@@ -1,7 +1,7 @@
 //! What a command prints: text for people, one JSON object for programs.
 
 use pulse_encoder::{Error, OtherFiles, printable};
-use pulse_format::Header;
+use pulse_format::{Header, Step};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -82,7 +82,7 @@ pub(crate) fn patch_json(header: &Header) -> Value {
     let (cells, changes, bytes) = (header.cells().get(), header.changes().get(), header.patch_bytes().get());
     json!({
         "run_id": header.run_id,
-        "base_step": header.base_step.get(),
+        "base_step": header.base_step.map(Step::get),
         "target_step": header.target_step.get(),
         "tensors": header.tensors.len(),
         "segments": header.segments.len(),
@@ -93,7 +93,7 @@ pub(crate) fn patch_json(header: &Header) -> Value {
         "patch_bytes": bytes,
         "header_bytes": header.payload_start.get(),
         "bytes_per_change": ratio(bytes, changes),
-        "base_fingerprint": header.base_fingerprint().to_string(),
+        "base_fingerprint": (!header.is_anchor()).then(|| header.base_fingerprint().to_string()),
         "target_fingerprint": header.target_fingerprint().to_string(),
     })
 }
@@ -101,13 +101,19 @@ pub(crate) fn patch_json(header: &Header) -> Value {
 /// The same in one or two lines.
 pub(crate) fn patch_text(header: &Header) -> String {
     let (cells, changes, bytes) = (header.cells().get(), header.changes().get(), header.patch_bytes().get());
-    let mut text = format!(
-        "step {} -> {}: {} of {} cells changed",
-        header.base_step,
-        header.target_step,
-        grouped(changes),
-        grouped(cells)
-    );
+    let Some(base_step) = header.base_step else {
+        let dense = dense_bytes(header);
+        return format!(
+            "anchor of step {}: {} cells\n{} bytes, {:.3} of {}",
+            header.target_step,
+            grouped(cells),
+            grouped(bytes),
+            ratio(bytes, dense),
+            grouped(dense)
+        );
+    };
+    let mut text =
+        format!("step {base_step} -> {}: {} of {} cells changed", header.target_step, grouped(changes), grouped(cells));
     if changes > 0 {
         let (density, dense) = (100.0 * ratio(changes, cells), dense_bytes(header));
         let _ = write!(

@@ -24,8 +24,8 @@ use alloc::vec::Vec;
 pub struct Header {
     /// Which training run this belongs to; free text, may be empty.
     pub run_id: String,
-    /// The step that the patch starts from.
-    pub base_step: Step,
+    /// The step that the patch starts from; `None` of an anchor, which starts from nothing: all its segments are dense.
+    pub base_step: Option<Step>,
     /// The step that it leads to; greater than `base_step`.
     pub target_step: Step,
     /// Seed of all fingerprints in the segment table.
@@ -87,13 +87,13 @@ impl Header {
         let mut out = Vec::new();
         push_varint(&mut out, self.run_id.len() as u64);
         out.extend_from_slice(self.run_id.as_bytes());
-        push_varint(&mut out, self.base_step.get());
+        push_varint(&mut out, self.base_step.map_or(0, |step| step.get().saturating_add(1)));
         push_varint(&mut out, self.target_step.get());
         out.extend_from_slice(&self.seed.to_le_bytes());
         tensors::write(&self.tensors, &mut out);
         push_varint(&mut out, self.models.len() as u64);
         self.models.iter().for_each(|model| model.write(&mut out));
-        segments::write(&self.segments, &mut out);
+        segments::write(&self.segments, self.is_anchor(), &mut out);
         out
     }
 
@@ -105,8 +105,8 @@ impl Header {
         }
         let run_id = cursor.take(run_id_bytes as usize)?.to_vec();
         let run_id = String::from_utf8(run_id).map_err(|_| cursor.damaged(Damage::Text))?;
-        let (base_step, target_step) = (Step(cursor.varint()?), Step(cursor.varint()?));
-        if target_step <= base_step {
+        let (base_step, target_step) = (cursor.varint()?.checked_sub(1).map(Step), Step(cursor.varint()?));
+        if base_step.is_some_and(|base_step| target_step <= base_step) {
             return Err(cursor.damaged(Damage::Steps));
         }
         let seed = u64::from_le_bytes(cursor.array()?);
@@ -114,7 +114,7 @@ impl Header {
         let count = cursor.varint_up_to(MAX_MODELS as u64)?;
         Limits::check("number of models", count, limits.models)?;
         let models = (0..count).map(|_| ContextModel::read(&mut cursor)).collect::<Result<Vec<_>, _>>()?;
-        let segments = segments::read(&mut cursor, limits, &tensors, models.len())?;
+        let segments = segments::read(&mut cursor, limits, &tensors, models.len(), base_step.is_none())?;
         if !cursor.rest().is_empty() {
             return Err(cursor.damaged(Damage::HeaderTrailing));
         }
@@ -129,6 +129,11 @@ impl Header {
             segment.offset = ByteLength(offset);
             offset += u64::from(segment.bytes);
         }
+    }
+
+    /// Whether it starts from nothing.
+    pub fn is_anchor(&self) -> bool {
+        self.base_step.is_none()
     }
 
     /// Bytes of the whole patch.
@@ -146,7 +151,7 @@ impl Header {
         CellCount(self.segments.iter().map(|segment| u64::from(segment.changes)).sum())
     }
 
-    /// Of all cells before the patch. Does not depend on how segments are cut.
+    /// Of all cells before the patch; zeros of an anchor. Does not depend on how segments are cut.
     pub fn base_fingerprint(&self) -> Fingerprint {
         self.segments.iter().map(|segment| segment.base).sum()
     }

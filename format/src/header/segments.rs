@@ -6,7 +6,7 @@ use crate::error::{Damage, Error};
 use crate::fingerprint::Fingerprint;
 use crate::layout::{
     BLOCK_CELLS, HASH_BYTES, MAX_MODELS, MAX_RELATIVE_CELL_BYTES, MAX_SEGMENT_CELLS, PROFILE_ABSOLUTE,
-    PROFILE_CONTEXTUAL, PROFILE_RELATIVE, PROFILE_UNCHANGED,
+    PROFILE_CONTEXTUAL, PROFILE_DENSE, PROFILE_RELATIVE, PROFILE_UNCHANGED,
 };
 use crate::limits::Limits;
 use crate::units::{ByteLength, CellCount, CellIndex};
@@ -26,6 +26,8 @@ pub enum Profile {
     Absolute,
     /// Positions and what is added to each cell; needs the base.
     Relative,
+    /// What all cells become; may be applied to anything, or to nothing.
+    Dense,
 }
 
 impl Profile {
@@ -36,6 +38,7 @@ impl Profile {
             Self::Contextual { .. } => "contextual",
             Self::Absolute => "absolute",
             Self::Relative => "relative",
+            Self::Dense => "dense",
         }
     }
 }
@@ -47,13 +50,13 @@ pub struct Segment {
     pub profile: Profile,
     /// Cells it covers; at least 1.
     pub cells: u32,
-    /// Cells that change.
+    /// Cells that change; of a dense segment, which does not tell, all.
     pub changes: u32,
     /// Bytes of its payload.
     pub bytes: u32,
     /// BLAKE3 of its payload; zeros without one.
     pub hash: [u8; HASH_BYTES],
-    /// Of its cells before.
+    /// Of its cells before; zeros in an anchor.
     pub base: Fingerprint,
     /// Of its cells after.
     pub target: Fingerprint,
@@ -146,7 +149,7 @@ pub struct Piece {
 }
 
 /// Numbers first, then fingerprints and hashes: what compresses stands apart from what does not.
-pub(super) fn write(segments: &[Segment], out: &mut Vec<u8>) {
+pub(super) fn write(segments: &[Segment], is_anchor: bool, out: &mut Vec<u8>) {
     push_varint(out, segments.len() as u64);
     for segment in segments {
         match segment.profile {
@@ -157,15 +160,20 @@ pub(super) fn write(segments: &[Segment], out: &mut Vec<u8>) {
             }
             Profile::Absolute => out.push(PROFILE_ABSOLUTE),
             Profile::Relative => out.push(PROFILE_RELATIVE),
+            Profile::Dense => out.push(PROFILE_DENSE),
         }
         push_varint(out, u64::from(segment.cells));
-        if segment.profile != Profile::Unchanged {
+        if !matches!(segment.profile, Profile::Unchanged | Profile::Dense) {
             push_varint(out, u64::from(segment.changes));
+        }
+        if segment.profile != Profile::Unchanged {
             push_varint(out, u64::from(segment.bytes));
         }
     }
     for segment in segments {
-        out.extend_from_slice(&segment.base.to_bytes());
+        if !is_anchor {
+            out.extend_from_slice(&segment.base.to_bytes());
+        }
         if segment.profile != Profile::Unchanged {
             out.extend_from_slice(&segment.target.to_bytes());
             out.extend_from_slice(&segment.hash);
@@ -178,6 +186,7 @@ pub(super) fn read(
     limits: &Limits,
     tensors: &[Tensor],
     models: usize,
+    is_anchor: bool,
 ) -> Result<Vec<Segment>, Error> {
     let count = cursor.varint()?;
     Limits::check("number of segments", count, limits.segments)?;
@@ -188,11 +197,11 @@ pub(super) fn read(
         let (tensor, first_cell) = cover.take(segment.cells).map_err(|damage| cursor.damaged(damage))?;
         let dtype = tensors.get(tensor).map(|tensor| tensor.dtype).ok_or(cursor.damaged(Damage::Coverage))?;
         let fits = match segment.profile {
-            Profile::Unchanged | Profile::Absolute => true,
+            Profile::Unchanged | Profile::Absolute | Profile::Dense => true,
             Profile::Contextual { model } => dtype.float_format().is_some() && model < models,
             Profile::Relative => dtype.cell_bytes() <= MAX_RELATIVE_CELL_BYTES,
         };
-        if !fits {
+        if !fits || is_anchor && segment.profile != Profile::Dense {
             return Err(cursor.damaged(Damage::Profile));
         }
         segments.push(Segment { tensor, first_cell, ..segment });
@@ -201,8 +210,10 @@ pub(super) fn read(
         return Err(cursor.damaged(Damage::Coverage));
     }
     for segment in &mut segments {
-        segment.base = Fingerprint::from_bytes(cursor.array()?);
-        segment.target = segment.base;
+        if !is_anchor {
+            segment.base = Fingerprint::from_bytes(cursor.array()?);
+            segment.target = segment.base;
+        }
         if segment.profile != Profile::Unchanged {
             segment.target = Fingerprint::from_bytes(cursor.array()?);
             segment.hash = cursor.array()?;
@@ -217,12 +228,16 @@ fn read_one(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Segment, Error> 
         PROFILE_CONTEXTUAL => Profile::Contextual { model: cursor.varint_up_to(MAX_MODELS as u64)? as usize },
         PROFILE_ABSOLUTE => Profile::Absolute,
         PROFILE_RELATIVE => Profile::Relative,
+        PROFILE_DENSE => Profile::Dense,
         _ => return Err(cursor.damaged(Damage::Profile)),
     };
     let cells = cursor.varint_up_to(u64::from(u32::MAX))? as u32;
     let mut segment = Segment { profile, ..Segment::unchanged(cells, Fingerprint::ZERO) };
     if profile != Profile::Unchanged {
-        segment.changes = cursor.varint_up_to(u64::from(u32::MAX))? as u32;
+        segment.changes = match profile {
+            Profile::Dense => cells,
+            _ => cursor.varint_up_to(u64::from(u32::MAX))? as u32,
+        };
         segment.bytes = cursor.varint_up_to(u64::from(u32::MAX))? as u32;
         if segment.changes == 0 || segment.changes > cells || segment.bytes == 0 {
             return Err(cursor.damaged(Damage::Changes));

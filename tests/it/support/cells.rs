@@ -1,6 +1,6 @@
 //! Cells and checkpoints made up for tests, the same in every run.
 
-use pulse_encoder::{Checkpoint, EncodeOptions, Silent, encode};
+use pulse_encoder::{Checkpoint, EncodeOptions, PackOptions, Silent, encode, pack};
 use pulse_format::Dtype;
 pub(crate) use pulse_tests::random::Random;
 use std::collections::BTreeMap;
@@ -120,6 +120,15 @@ impl Pair {
 
     pub(crate) fn changes(&self) -> u64 {
         self.tensors.iter().map(TestTensor::changes).sum()
+    }
+
+    /// The target's anchor, with what of the options it can have.
+    pub(crate) fn pack(&self, options: &EncodeOptions) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let (_, target) = self.write(folder.path());
+        let EncodeOptions { cast, run_id, target_step: step, seed, segment_cells, .. } = options.clone();
+        let options = PackOptions { cast, run_id, step, seed, segment_cells };
+        pack(&Checkpoint::open(&target).unwrap(), &options, &Silent).unwrap().into_bytes().unwrap()
     }
 
     /// The base as a safetensors file.

@@ -45,7 +45,7 @@ pub(crate) fn in_memory_paths(patch: &[u8], base: &Cells, target: &Cells) {
 
 /// What the header says about the pair, worked out again.
 fn check_header(header: &Header, pair: &Pair, options: &EncodeOptions, patch_bytes: u64) {
-    assert_eq!((header.base_step, header.target_step), (options.base_step, options.target_step));
+    assert_eq!((header.base_step, header.target_step), (Some(options.base_step), options.target_step));
     assert_eq!((header.seed, &header.run_id), (options.seed, &options.run_id));
     assert_eq!(header.changes().get(), pair.changes());
     assert_eq!(header.patch_bytes().get(), patch_bytes);

@@ -10,7 +10,8 @@ const BLOCK_BYTES: usize = 128 << 10;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RawPatch {
     pub(crate) run_id: Vec<u8>,
-    pub(crate) base_step: u64,
+    /// None of an anchor.
+    pub(crate) base_step: Option<u64>,
     pub(crate) target_step: u64,
     pub(crate) seed: u64,
     pub(crate) tensors: Vec<RawTensor>,
@@ -78,6 +79,7 @@ impl RawPatch {
                 Profile::Contextual { model } => (1, Some(model as u64)),
                 Profile::Absolute => (2, None),
                 Profile::Relative => (3, None),
+                Profile::Dense => (4, None),
             };
             let range = segment.byte_range();
             RawSegment {
@@ -93,7 +95,7 @@ impl RawPatch {
         });
         Self {
             run_id: header.run_id.clone().into_bytes(),
-            base_step: header.base_step.get(),
+            base_step: header.base_step.map(pulse_format::Step::get),
             target_step: header.target_step.get(),
             seed: header.seed,
             tensors: tensors.collect(),
@@ -108,7 +110,7 @@ impl RawPatch {
         let mut out = Vec::new();
         push_varint(&mut out, self.run_id.len() as u64);
         out.extend_from_slice(&self.run_id);
-        push_varint(&mut out, self.base_step);
+        push_varint(&mut out, self.base_step.map_or(0, |step| step + 1));
         push_varint(&mut out, self.target_step);
         out.extend_from_slice(&self.seed.to_le_bytes());
         push_varint(&mut out, self.tensors.len() as u64 + self.extra_tensors);
@@ -137,13 +139,17 @@ impl RawPatch {
             out.push(segment.profile);
             segment.model.into_iter().for_each(|model| push_varint(&mut out, model));
             push_varint(&mut out, segment.cells);
-            if segment.profile != 0 {
+            if segment.profile != 0 && segment.profile != 4 {
                 push_varint(&mut out, segment.changes);
+            }
+            if segment.profile != 0 {
                 push_varint(&mut out, segment.declared_bytes.unwrap_or(segment.payload.len() as u64));
             }
         }
         for segment in &self.segments {
-            out.extend_from_slice(&segment.base);
+            if self.base_step.is_some() {
+                out.extend_from_slice(&segment.base);
+            }
             if segment.profile != 0 {
                 out.extend_from_slice(&segment.target);
                 out.extend_from_slice(blake3::hash(&segment.payload).as_bytes());
