@@ -60,7 +60,7 @@ export interface VerifiedEvent {
   /** Missing of an anchor, which starts from nothing. */
   baseStep?: number;
   targetStep: number;
-  /** Cells that will change, of those that are bound. */
+  /** Cells that will change, of those that are bound; of an anchor all. */
   changes: number;
   cells: number;
   patchBytes: number;
@@ -96,7 +96,7 @@ export interface Applied {
   /** Missing of an anchor, which starts from nothing. */
   baseStep?: number;
   targetStep: number;
-  /** Changes written, in bound tensors. */
+  /** Changes written, in bound tensors; of an anchor all cells. */
   changes: number;
   /** Cells of the bound tensors. */
   cells: number;
@@ -187,7 +187,7 @@ export declare class Session<T = Applied> {
   readonly step: number | undefined;
   /** The step that `undo` would lead to. */
   readonly undoStep: number | undefined;
-  /** Whether a failure left weights that are neither old nor new; load them anew, into a new session. */
+  /** Whether a failure left weights that are neither old nor new: apply an anchor, or load them anew, into a new session. */
   readonly poisoned: boolean;
   /** Gives the session's own memory back, never yours. */
   free(): void;

@@ -64,7 +64,8 @@ impl<R: Receiver> Session<R> {
     }
 
     /// Brings the bound tensors to the target of a patch. Its other tensors are skipped, and their segments not read. An anchor makes a
-    /// poisoned session sound again, for it replaces all that is bound, whatever that holds.
+    /// poisoned session sound again, for it replaces all cells that are bound; buffers of f32 and f16 must hold BF16 values, of any step or
+    /// none. It can be taken back only where the step before is known.
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::Mismatch`] and [`Error::Poisoned`] before anything but the header is read; [`Error::Patch`],
@@ -81,19 +82,19 @@ impl<R: Receiver> Session<R> {
         refuse_stale(options.step, patch.header())?;
         let planned = bound.plan(patch.header())?;
         patch.expect(planned.iter().map(|segment| segment.index));
-        let verified = receiver.verify(&mut patch, &planned, options, hooks).await?;
+        // What an anchor replaces is worth keeping only if it is known, and whole.
+        let before = patch.header().base_step.or(options.step.filter(|_| poison.reason().is_none()));
+        let allowed = Options { undo_bytes: before.map_or(0, |_| options.undo_bytes), ..*options };
+        let verified = receiver.verify(&mut patch, &planned, &allowed, hooks).await?;
         stop_if_cancelled(hooks)?;
         let undo_bytes = verified.undo_bytes();
         let mut applied = applied_by(patch.header(), &planned, undo_bytes);
         let Applied { base_step, target_step, changes, cells, patch_bytes, .. } = applied;
         hooks.verified(Intent { base_step, target_step, changes, cells, patch_bytes, undo_bytes });
         hooks.quiesce().await?;
-        let was_sound = poison.reason().is_none();
         let written = receiver.write(&mut patch, &planned, verified, &mut poison.guard("an apply"), hooks).await;
         let written = poison.settle(written);
         if written.is_ok() {
-            // What an anchor replaced is worth going back to only if it was known, and whole.
-            let before = base_step.or(options.step.filter(|_| was_sound));
             options.step = Some(target_step);
             *undo_step = before.filter(|_| undo_bytes.is_some());
         }

@@ -317,9 +317,7 @@ fn code(batch: Vec<Scanned>, models: &mut Vec<ContextModel>, payload: &mut impl 
     // Readers take so many, and each batch needs one.
     let room = (Limits::default().models as usize).saturating_sub(models.len());
     if room == 0 && !histograms.is_empty() {
-        return Err(Error::Usage(
-            "there are too many changes for one patch: publish an anchor (a full checkpoint)".into(),
-        ));
+        return Err(Error::Usage("there are too many changes for one patch: publish an anchor (`pulse pack`)".into()));
     }
     let assignment = models::assign(&histograms, BATCH_MODELS.min(room.div_ceil(2)));
     let first_model = models.len();

@@ -117,7 +117,7 @@ impl fmt::Display for TensorMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 8;
         f.write_str(
-            "the two do not hold the same tensors; a patch cannot bridge that, publish an anchor (a full checkpoint)",
+            "the two do not hold the same tensors; a patch cannot bridge that, publish an anchor (`pulse pack`)",
         )?;
         let lists = [("only in the base", &self.removed), ("only in the target", &self.added)];
         for (title, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {

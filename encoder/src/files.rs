@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::tree::OtherFiles;
 use crate::unpack::{unpack, unpacked_layout};
 use pulse_format::Header;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -81,7 +82,7 @@ pub fn pack_file(
 pub fn unpack_file(anchor: &Path, checkpoint: &Path, progress: &dyn Progress) -> Result<Header, Error> {
     let anchor = PatchFile::open(anchor)?;
     let output = OutputFile::create(checkpoint, None, &Inputs::default().patch(&anchor))?;
-    let (header, stored) = unpacked_layout(&anchor)?;
+    let (header, stored) = unpacked_layout(&anchor, "use `pulse apply` with its base")?;
     let refuse = || Error::io("cannot write", checkpoint);
     let mut file = output.file();
     let bytes = stored.iter().map(|stored| stored.range.end).max().unwrap_or(header.len());
@@ -154,7 +155,7 @@ pub fn verify_file(patch: &Path, base: &Path, target: Option<&Path>, progress: &
         return Ok(patch.header().clone());
     };
     let target = Checkpoint::open(target)?;
-    match CompareSink::new(&base, &target) {
+    match CompareSink::new(base.tensors(), &target) {
         Ok(sink) => {
             apply(&patch, &base, &sink, progress).map_err(advise)?;
             sink.finish()?;
@@ -165,6 +166,24 @@ pub fn verify_file(patch: &Path, base: &Path, target: Option<&Path>, progress: &
         }
     }
     Ok(patch.header().clone())
+}
+
+/// Checks that `anchor` is whole, and, if `target` is given, that the result is it, bit for bit. Writes nothing.
+///
+/// # Errors
+/// [`Error::Usage`] if it is a patch that needs a base, else as those of [`verify_file`].
+pub fn verify_anchor_file(anchor: &Path, target: Option<&Path>, progress: &dyn Progress) -> Result<Header, Error> {
+    let anchor = PatchFile::open(anchor)?;
+    let (_, stored) = unpacked_layout(&anchor, "name its base with --base")?;
+    let Some(target) = target else {
+        unpack(&anchor, &stored, &Discard, progress)?;
+        return Ok(anchor.header().clone());
+    };
+    let target = Checkpoint::open(target)?;
+    let sink = CompareSink::new(&stored, &target)?;
+    unpack(&anchor, &stored, &sink, progress)?;
+    sink.finish()?;
+    Ok(anchor.header().clone())
 }
 
 /// Says which base is meant where a patch between BF16 checkpoints meets its masters.
@@ -226,10 +245,11 @@ struct CompareSink<'a> {
 }
 
 impl<'a> CompareSink<'a> {
-    fn new(base: &Checkpoint, target: &'a Checkpoint) -> Result<Self, Error> {
+    /// For the tensors that will come.
+    fn new(tensors: &[StoredTensor], target: &'a Checkpoint) -> Result<Self, Error> {
         let by_name = target.by_name();
         let mut mismatch = TensorMismatch::default();
-        for stored in base.tensors() {
+        for stored in tensors {
             match by_name.get(stored.tensor.name.as_str()) {
                 None => mismatch.removed.push(stored.tensor.name.clone()),
                 Some(other) if other.tensor != stored.tensor => {
@@ -242,8 +262,8 @@ impl<'a> CompareSink<'a> {
                 Some(_) => {}
             }
         }
-        let bases = base.by_name();
-        mismatch.added.extend(by_name.keys().filter(|name| !bases.contains_key(*name)).map(ToString::to_string));
+        let coming: BTreeSet<_> = tensors.iter().map(|stored| stored.tensor.name.as_str()).collect();
+        mismatch.added.extend(by_name.keys().filter(|name| !coming.contains(*name)).map(ToString::to_string));
         if mismatch.is_empty() {
             Ok(Self { target, by_name, difference: Mutex::default() })
         } else {

@@ -9,12 +9,14 @@ use pulse_format::{Dtype, Tensor};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 
 /// The limit that readers of the format agree on.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
+/// The key of the header that is no tensor.
+const METADATA: &str = "__metadata__";
 
 /// Where the tensors of a file are.
 pub(crate) struct SafetensorsHeader {
@@ -26,7 +28,14 @@ pub(crate) struct SafetensorsHeader {
 
 /// The header of a file that holds `tensors`, and the range of each one's bytes in it: the widest elements first, as the library of that
 /// name has them, so that all are aligned.
-pub(crate) fn write_safetensors_header(tensors: &[Tensor]) -> (Vec<u8>, Vec<Range<usize>>) {
+///
+/// # Errors
+/// What such a file cannot hold.
+pub(crate) fn write_safetensors_header(tensors: &[Tensor]) -> Result<(Vec<u8>, Vec<Range<usize>>), String> {
+    let mut names = BTreeSet::from([METADATA]);
+    if let Some(twice) = tensors.iter().find(|tensor| !names.insert(&tensor.name)) {
+        return Err(format!("a safetensors file cannot hold a tensor named {}", printable(&twice.name)));
+    }
     let mut order: Vec<usize> = (0..tensors.len()).collect();
     order.sort_by_key(|index| (Reverse(tensors[*index].dtype.element_bits()), tensors[*index].order()));
     let mut ranges = vec![0..0; tensors.len()];
@@ -49,9 +58,12 @@ pub(crate) fn write_safetensors_header(tensors: &[Tensor]) -> (Vec<u8>, Vec<Rang
     json.push('}');
     const ALIGNMENT: usize = 8;
     json.extend(std::iter::repeat_n(' ', json.len().next_multiple_of(ALIGNMENT) - json.len()));
+    if json.len() as u64 > MAX_HEADER_BYTES {
+        return Err(format!("its header would have {} bytes, and readers take {MAX_HEADER_BYTES}", json.len()));
+    }
     let header = [&(json.len() as u64).to_le_bytes(), json.as_bytes()].concat();
     ranges.iter_mut().for_each(|range| *range = range.start + header.len()..range.end + header.len());
-    (header, ranges)
+    Ok((header, ranges))
 }
 
 #[derive(Deserialize)]

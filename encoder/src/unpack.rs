@@ -10,17 +10,18 @@ use crate::zstd::Zstd;
 use pulse_format::scan::Fingerprints;
 use pulse_format::{Changes, Fingerprint, SegmentDecoder};
 use rayon::prelude::*;
+use std::path::Path;
 
-/// The header of a file for an anchor's tensors, and where they lie in that.
-pub(crate) fn unpacked_layout(anchor: &PatchFile) -> Result<(Vec<u8>, Vec<StoredTensor>), Error> {
+/// The header of a file for an anchor's tensors, and where they lie in that. `advice` is for whoever has another patch.
+pub(crate) fn unpacked_layout(anchor: &PatchFile, advice: &str) -> Result<(Vec<u8>, Vec<StoredTensor>), Error> {
     let header = anchor.header();
     if let Some(base) = header.base_step {
         let target = header.target_step;
-        let what =
-            format!("this is no anchor but a patch from step {base} to {target}: use `pulse apply` with its base");
+        let what = format!("this is no anchor but a patch from step {base} to {target}: {advice}");
         return Err(Error::Usage(what));
     }
-    let (bytes, ranges) = write_safetensors_header(&header.tensors);
+    let refuse = |what| Error::checkpoint(anchor.path().unwrap_or(Path::new("the anchor")), what);
+    let (bytes, ranges) = write_safetensors_header(&header.tensors).map_err(refuse)?;
     let stored = |(tensor, range): (&pulse_format::Tensor, _)| StoredTensor { tensor: tensor.clone(), file: 0, range };
     Ok((bytes, header.tensors.iter().zip(ranges).map(stored).collect()))
 }

@@ -124,6 +124,24 @@ fn a_session_joins_by_an_anchor() {
     assert!(held(&session, &pair.target_cells()));
 }
 
+/// A patch tells tensors of two dtypes apart where a file cannot.
+#[test]
+fn what_no_file_can_hold_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let [anchor, out] = ["anchor", "out"].map(|name| folder.path().join(name));
+    let tensor = |name: &str, dtype: Dtype| TestTensor::noise(name, dtype, &[4], 0, 1);
+    for (names, text) in [(["a", "a"], "named a"), (["__metadata__", "b"], "named __metadata__")] {
+        let pair = Pair::new([tensor("one", Dtype::Bf16), tensor("two", Dtype::F32)]);
+        let patch = pair.pack(&EncodeOptions::default());
+        let mut header = header(&patch);
+        header.tensors.iter_mut().zip(names).for_each(|(tensor, name)| tensor.name = name.into());
+        let payload = &patch[header.payload_start.get() as usize..];
+        std::fs::write(&anchor, [&header.write(&Zstd::default()).unwrap(), payload].concat()).unwrap();
+        let error = unpack_file(&anchor, &out, &Silent).unwrap_err().to_string();
+        assert!(error.contains(text) && !out.exists(), "{error}");
+    }
+}
+
 #[test]
 fn the_tool_packs_and_unpacks() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,13 +159,19 @@ fn the_tool_packs_and_unpacks() {
     assert_eq!(run(&["inspect", "a.pulse"]).0, Some(0));
     assert_eq!(run(&["unpack", "a.pulse", "-o", "out.safetensors"]).0, Some(0));
     assert!(cells_of(&folder.path().join("out.safetensors")) == Pair::mixed().target_cells());
+    assert_eq!(run(&["verify", "a.pulse"]).0, Some(0));
+    assert_eq!(run(&["verify", "a.pulse", "--target", target]).0, Some(0));
+    let (code, _, text) = run(&["verify", "a.pulse", "--target", base]);
+    assert!(code == Some(4) && text.contains("differs from the target"), "{text}");
     // Over a checkpoint with the same tensors, in its layout.
     assert_eq!(run(&["apply", "a.pulse", base, "-o", "applied.safetensors"]).0, Some(0));
     assert!(cells_of(&folder.path().join("applied.safetensors")) == Pair::mixed().target_cells());
     assert_eq!(run(&["encode", base, target, "-o", "p.pulse"]).0, Some(0));
     let (code, _, text) = run(&["unpack", "p.pulse", "-o", "no.safetensors"]);
     assert!(code == Some(2) && text.contains("`pulse apply` with its base"), "{text}");
-    let (code, _, text) = run(&["pack", target, "-o", target]);
+    let (code, _, text) = run(&["verify", "p.pulse"]);
+    assert!(code == Some(2) && text.contains("name its base with --base"), "{text}");
+    let (code, _, text) = run(&["pack", target, "-o", target, "--step", "1"]);
     assert!(code == Some(2) && text.contains("is an input"), "{text}");
     assert!(!folder.path().join("no.safetensors").exists());
 }

@@ -13,7 +13,7 @@ use crate::receiver::{Failure, Guard, Receiver, Verified};
 use crate::source::Source;
 use pulse_format::scan::Fingerprints;
 use pulse_format::segment::{RUN_BYTES, Runs, apply_runs};
-use pulse_format::{Fingerprint, Header, Overwritten, Piece, SegmentDecoder};
+use pulse_format::{Fingerprint, Header, Overwritten, Piece, Profile, SegmentDecoder};
 use std::ops::Range;
 
 /// Tensors in memory.
@@ -284,10 +284,17 @@ fn changes_of(header: &Header, segment: usize) -> u64 {
     header.segments.get(segment).map_or(0, |segment| segment.changes.into())
 }
 
-/// What an exchange keeps of a segment at most: each change may be in a word of its own, or in two.
+/// What an exchange keeps of a segment at most: each change may be in a word of its own, or in two; a dense one notes each word once.
 fn undo_bytes_of(header: &Header, segment: usize) -> u64 {
-    let words = header.segment(segment).map_or(1, |segment| segment.dtype().cell_bytes().div_ceil(4));
-    changes_of(header, segment) * words as u64 * BYTES_PER_WORD
+    let changes = changes_of(header, segment);
+    let words = header.segment(segment).map_or(changes, |view| {
+        let width = view.dtype().cell_bytes() as u64;
+        match view.entry().profile {
+            Profile::Dense => (changes * width).div_ceil(4) + view.pieces().len() as u64,
+            _ => changes * width.div_ceil(4),
+        }
+    });
+    words * BYTES_PER_WORD
 }
 
 /// The segments that change, as they were.

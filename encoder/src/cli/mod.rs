@@ -47,11 +47,11 @@ enum Command {
     Encode(encode::EncodeArgs),
     /// Rebuild the target from a patch and its base
     Apply(apply::ApplyArgs),
-    /// Make an anchor: a whole checkpoint in about two thirds of its size
+    /// Make an anchor: the tensors of a whole checkpoint in about two thirds of their size
     Pack(pack::PackArgs),
-    /// Rebuild the checkpoint from an anchor
+    /// Write the tensors of an anchor as one .safetensors file
     Unpack(pack::UnpackArgs),
-    /// Check a patch against its base, and against its target; writes nothing
+    /// Check a patch against its base, or an anchor, and against its target; writes nothing
     Verify(verify::VerifyArgs),
     /// Show what is in a patch
     Inspect(inspect::InspectArgs),

@@ -19,8 +19,8 @@ pub(crate) struct PackArgs {
     /// Cast FP32 and FP16 tensors first, rounding to nearest even
     #[arg(long, value_enum)]
     cast: Option<CastArg>,
-    /// Number of the checkpoint
-    #[arg(long, default_value_t = 0)]
+    /// Number of the checkpoint, which the patches that follow start from
+    #[arg(long)]
     step: u64,
     /// Names the training run in the header
     #[arg(long, default_value = "", value_name = "TEXT")]

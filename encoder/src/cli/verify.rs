@@ -3,7 +3,7 @@
 use super::report::{Report, timed};
 use super::terminal::Terminal;
 use clap::Args;
-use pulse_encoder::{Error, verify_file};
+use pulse_encoder::{Error, verify_anchor_file, verify_file};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -11,9 +11,9 @@ use std::time::Instant;
 pub(crate) struct VerifyArgs {
     /// The patch; - is standard input
     patch: PathBuf,
-    /// The checkpoint that it starts from
+    /// The checkpoint that it starts from; an anchor has none
     #[arg(long)]
-    base: PathBuf,
+    base: Option<PathBuf>,
     /// The checkpoint that it should lead to, compared bit for bit
     #[arg(long)]
     target: Option<PathBuf>,
@@ -21,7 +21,11 @@ pub(crate) struct VerifyArgs {
 
 pub(crate) fn run(args: &VerifyArgs, terminal: &Terminal) -> Result<Report, Error> {
     let started = Instant::now();
-    let header = verify_file(&args.patch, &args.base, args.target.as_deref(), terminal)?;
+    let target = args.target.as_deref();
+    let header = match &args.base {
+        Some(base) => verify_file(&args.patch, base, target, terminal)?,
+        None => verify_anchor_file(&args.patch, target, terminal)?,
+    };
     let what = if args.target.is_some() { "verified, and equal to the target," } else { "verified" };
     Ok(timed(&header, what, started.elapsed()))
 }
