@@ -1,4 +1,5 @@
-//! Question: how long do `pulse encode` and `pulse apply` take beside `cmp` of two equal files of the same size?
+//! Question: how long do `pulse encode` and `pulse apply` take beside `cmp` of two equal files of the same size, and `pulse pack` and
+//! `pulse unpack` beside `cp`?
 //!
 //! Whole processes, from page cache, fingerprints and fsync included, in turn (A B C A B C …), output on `--out`, which should be tmpfs.
 //! Reported are medians of the ratios within a round, since absolute times drift; beside them a plain comparison of the two mapped
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Encode and apply beside `cmp`.
+/// Encode and apply beside `cmp`, pack and unpack beside `cp`.
 #[derive(Debug, Parser)]
 struct Options {
     /// Folder with the rebuilt chains (`cargo xtask chain`)
@@ -50,10 +51,8 @@ fn main() {
 fn compare(pair: &PairFiles, inputs: &Path, outputs: &Path, runs: usize) {
     let copy = inputs.join("copy.safetensors");
     std::fs::copy(&pair.base, &copy).expect("the temporary folder takes a copy");
-    let (patch, out) = (outputs.join("patch"), outputs.join("out.safetensors"));
-    let names =
-        ["cmp", "compare in memory", "encode, 1 thread", "encode, 2 threads", "apply, 1 thread", "apply, 2 threads"];
-    let mut times = vec![Vec::new(); names.len()];
+    let [patch, anchor, out] = ["patch", "anchor", "out.safetensors"].map(|name| outputs.join(name));
+    let mut times = vec![Vec::new(); BESIDE_CMP.len() + BESIDE_CP.len()];
     // The first round warms the page cache and does not count.
     for round in 0..=runs {
         let encode = |threads: &str| {
@@ -77,16 +76,59 @@ fn compare(pair: &PairFiles, inputs: &Path, outputs: &Path, runs: usize) {
             std::fs::read(&out).expect("apply wrote it") == std::fs::read(&pair.target).expect("the target"),
             "another target"
         );
+        row.extend(anchors(&pair.target, &anchor, &out));
         if round > 0 {
             times.iter_mut().zip(row).for_each(|(times, time)| times.push(time));
         }
     }
+    let (beside_cmp, beside_cp) = times.split_at(BESIDE_CMP.len());
     println!(
-        "\n{}, {} MB, {runs} rounds\n\n| what | median s | least s | median ratio to cmp | to comparing in memory |\n|---|---|---|---|---|",
+        "\n{}, {} MB, {runs} rounds",
         pair.name,
         std::fs::metadata(&copy).map_or(0, |file| file.len()) / 1_000_000
     );
-    for (name, series) in names.iter().zip(&times) {
+    print_table(&BESIDE_CMP, beside_cmp);
+    print_table(&BESIDE_CP, beside_cp);
+}
+
+/// What is timed; the first two of each are what the others are compared with.
+const BESIDE_CMP: [&str; 6] =
+    ["cmp", "compare in memory", "encode, 1 thread", "encode, 2 threads", "apply, 1 thread", "apply, 2 threads"];
+const BESIDE_CP: [&str; 6] =
+    ["cp", "copy in memory", "pack, 1 thread", "pack, 2 threads", "unpack, 1 thread", "unpack, 2 threads"];
+
+/// Packs a checkpoint and unpacks it; gives the seconds of [`BESIDE_CP`].
+fn anchors(checkpoint: &Path, anchor: &Path, out: &Path) -> [f64; 6] {
+    // A fresh file each time: overwriting would reuse its pages.
+    let fresh = |work: &mut dyn FnMut() -> f64| {
+        let _ = std::fs::remove_file(out);
+        work()
+    };
+    let pulse = |verb: &str, threads: &str, from: &Path, to: &Path| {
+        let mut command = pulse();
+        command.args([verb, "--quiet", "--threads", threads, "-o"]).args([to, from]);
+        process(if verb == "pack" { command.args(["--step", "1"]) } else { &mut command })
+    };
+    let cp = fresh(&mut || process(Command::new("cp").args([checkpoint, out])));
+    let bytes = std::fs::read(checkpoint).expect("a bench file");
+    let start = Instant::now();
+    let copy = std::hint::black_box(bytes.clone());
+    let in_memory = start.elapsed().as_secs_f64();
+    let pack = ["1", "2"].map(|threads| {
+        let _ = std::fs::remove_file(anchor);
+        pulse("pack", threads, checkpoint, anchor)
+    });
+    let unpack = ["1", "2"].map(|threads| fresh(&mut || pulse("unpack", threads, anchor, out)));
+    let open = |path: &Path| pulse_encoder::Checkpoint::open(path).expect("a bench file");
+    let (before, after) = (open(checkpoint), open(out));
+    let equal = before.tensors().iter().zip(after.tensors()).all(|(x, y)| before.bytes(x) == after.bytes(y));
+    assert!(equal && before.tensors().len() == after.tensors().len() && copy == bytes, "another checkpoint");
+    [cp, in_memory, pack[0], pack[1], unpack[0], unpack[1]]
+}
+
+fn print_table(names: &[&str], times: &[Vec<f64>]) {
+    println!("\n| what | median s | least s | median ratio to {} | to the second |\n|---|---|---|---|---|", names[0]);
+    for (name, series) in names.iter().zip(times) {
         let against = |other: &[f64]| median(series.iter().zip(other).map(|(a, b)| a / b).collect());
         println!(
             "| {name} | {:.3} | {:.3} | {:.2} | {:.2} |",

@@ -21,9 +21,9 @@ export async function applyTimed(
   });
   for await (const event of run) if ('done' in event) options.onProgress(event);
   const result: Result = await run;
-  const { uploadedBytes, readBytes, submits, dispatches, scratchBytes, times, ...applied } = result;
+  const { baseStep, uploadedBytes, readBytes, submits, dispatches, scratchBytes, times, ...applied } = result;
   const stall = invalidated - quiesced;
   // What writes on the CPU also checks, run by run.
   const measured = submits === undefined ? { verify: quiesced - begun, write: stall, confirm: undefined } : times;
-  return { ...applied, uploadedBytes, readBytes, submits, dispatches, scratchBytes, times: measured, stall };
+  return { ...applied, baseStep, uploadedBytes, readBytes, submits, dispatches, scratchBytes, times: measured, stall };
 }

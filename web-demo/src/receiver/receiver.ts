@@ -12,7 +12,8 @@ export interface Progress {
 
 /** What one step did. Bytes are bytes, times milliseconds; undefined where a receiver has no such thing. */
 export interface Applied {
-  baseStep: number;
+  /** Undefined of an anchor. */
+  baseStep: number | undefined;
   targetStep: number;
   changes: number;
   cells: number;

@@ -10,7 +10,7 @@ interface Column {
 }
 
 const COLUMNS: Column[] = [
-  { title: 'step', value: ({ baseStep, targetStep }) => `${baseStep} → ${targetStep}` },
+  { title: 'step', value: ({ baseStep, targetStep }) => `${baseStep ?? 'anchor'} → ${targetStep}` },
   { title: 'patch bytes', value: ({ patchBytes }) => whole(patchBytes) },
   { title: 'changed', hint: 'Weights whose bits differ', value: ({ changes }) => whole(changes) },
   { title: 'density', hint: 'Share of all weights', value: ({ changes, cells }) => percent(changes, cells) },
