@@ -127,7 +127,7 @@ fn anchors(checkpoint: &Path, anchor: &Path, out: &Path) -> [f64; 6] {
 }
 
 fn print_table(names: &[&str], times: &[Vec<f64>]) {
-    println!("\n| what | median s | least s | median ratio to {} | to the second |\n|---|---|---|---|---|", names[0]);
+    println!("\n| what | median s | least s | median ratio to {} | to {} |\n|---|---|---|---|---|", names[0], names[1]);
     for (name, series) in names.iter().zip(times) {
         let against = |other: &[f64]| median(series.iter().zip(other).map(|(a, b)| a / b).collect());
         println!(

@@ -90,7 +90,7 @@ impl Dtype {
         Self::ALL.iter().copied().find(|dtype| dtype.name() == name)
     }
 
-    /// How cells split into exponent classes; `None` where only the absolute profile is allowed.
+    /// How cells split into exponent classes; `None` where the contextual profile is not allowed.
     pub fn float_format(self) -> Option<FloatFormat> {
         match self {
             Self::Bf16 => Some(FloatFormat::Bf16),
