@@ -58,7 +58,7 @@ pub fn pulse() -> Command {
     BUILT.call_once(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let profile = if folder.ends_with("debug") { "dev" } else { "release" };
-        let package = ["--package", "pulse-encoder", "--bin", "pulse"];
+        let package = ["--package", "pulse-cli", "--bin", "pulse"];
         let build = [&["build", "--quiet", "--profile", profile, "--locked"], &package[..]].concat();
         let status = Command::new(cargo).args(&build).current_dir(env!("CARGO_MANIFEST_DIR")).status();
         assert!(status.is_ok_and(|status| status.success()), "`cargo {}` failed", build.join(" "));

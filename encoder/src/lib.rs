@@ -49,7 +49,7 @@ pub use diff::{ClassDiff, Diff, FormatDiff, STEP_BUCKETS, TensorDiff, diff};
 pub use encode::{EncodeOptions, Patch, ProfileChoice, encode};
 pub use error::{Error, TensorMismatch};
 pub use files::{Rebuilt, apply_file, encode_file, pack_file, unpack_file, verify_anchor_file, verify_file};
-#[cfg(all(unix, feature = "cli"))]
+#[cfg(all(unix, feature = "guard"))]
 pub use map::guard_maps;
 pub use output::is_standard_output;
 pub use pack::{PackOptions, pack};

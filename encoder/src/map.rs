@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) enum Map {
     Mapped {
         bytes: memmap2::Mmap,
-        #[cfg(all(unix, feature = "cli"))]
+        #[cfg(all(unix, feature = "guard"))]
         _guard: Option<guard::Registration>,
     },
     Memory(Vec<u8>),
@@ -48,13 +48,13 @@ impl Map {
         // is valid. A file changed from outside while mapped gives other bytes or SIGBUS, as the type's documentation says.
         #[expect(unsafe_code)]
         let bytes = unsafe { memmap2::Mmap::map(file) }.ok()?;
-        #[cfg(all(unix, feature = "cli"))]
+        #[cfg(all(unix, feature = "guard"))]
         let guard = guard::register(&bytes, path);
-        #[cfg(not(all(unix, feature = "cli")))]
+        #[cfg(not(all(unix, feature = "guard")))]
         let _ = path;
         Some(Self::Mapped {
             bytes,
-            #[cfg(all(unix, feature = "cli"))]
+            #[cfg(all(unix, feature = "guard"))]
             _guard: guard,
         })
     }
@@ -71,13 +71,13 @@ impl Deref for Map {
     }
 }
 
-#[cfg(all(unix, feature = "cli"))]
+#[cfg(all(unix, feature = "guard"))]
 pub(crate) use guard::TemporaryName;
-#[cfg(all(unix, feature = "cli"))]
+#[cfg(all(unix, feature = "guard"))]
 pub use guard::guard_maps;
 
 /// A mapped file that shrinks: SIGBUS, made into a message and exit code 1.
-#[cfg(all(unix, feature = "cli"))]
+#[cfg(all(unix, feature = "guard"))]
 mod guard {
     use crate::error::Error;
     use std::ffi::{CString, c_int, c_void};

@@ -21,7 +21,7 @@ pub(crate) struct Temporary {
 #[derive(Debug)]
 struct Name {
     path: tempfile::TempPath,
-    #[cfg(all(unix, feature = "cli"))]
+    #[cfg(all(unix, feature = "guard"))]
     _guard: crate::map::TemporaryName,
 }
 
@@ -33,11 +33,11 @@ impl Temporary {
             return Ok(Self { file, name: None });
         }
         let (file, path) = builder().make_in(folder, |path| create_new(path, mode))?.into_parts();
-        #[cfg(all(unix, feature = "cli"))]
+        #[cfg(all(unix, feature = "guard"))]
         let _guard = crate::map::TemporaryName::new(&path);
         let name = Name {
             path,
-            #[cfg(all(unix, feature = "cli"))]
+            #[cfg(all(unix, feature = "guard"))]
             _guard,
         };
         Ok(Self { file, name: Some(name) })

@@ -91,12 +91,12 @@ fn who_rests_on_the_format() {
     assert_eq!(ours(&dependencies("pulse-tests", &[])), [""; 0], "fixtures rest on no code under test");
 }
 
-/// What only the command line needs is left out of the library, and is there with the feature.
+/// What only the command line needs is in its package alone.
 #[test]
 fn the_library_has_no_command_line() {
     let command_line = ["clap", "indicatif", "ctrlc"];
-    check_none_of(&dependencies("pulse-encoder", &["--no-default-features"]), &command_line);
-    let with = dependencies("pulse-encoder", &[]);
+    check_none_of(&dependencies("pulse-encoder", &["--all-features"]), &command_line);
+    let with = dependencies("pulse-cli", &[]);
     for name in command_line {
         assert!(with.contains(name), "{name} is not among {with:?}");
     }

@@ -136,7 +136,7 @@ impl Route {
         let variable = format!("CARGO_TARGET_{}_LINKER", self.triple.to_uppercase().replace('-', "_"));
         let mut build = cargo();
         build.env(variable, compiler).env("CARGO_ENCODED_RUSTFLAGS", "-Dwarnings");
-        build.args(["build", "--release", "--locked", "--package", "pulse-encoder", "--target", self.triple]);
+        build.args(["build", "--release", "--locked", "--package", "pulse-cli", "--target", self.triple]);
         run_command(&mut build)
     }
 

@@ -10,7 +10,7 @@ use crate::workspace;
 
 /// Builds `pulse` as the README says, for this machine.
 pub(crate) fn build() -> Result<PathBuf> {
-    run(cargo().args(["build", "--release", "--locked", "--package", "pulse-encoder"]))?;
+    run(cargo().args(["build", "--release", "--locked", "--package", "pulse-cli"]))?;
     built("", EXE_SUFFIX)
 }
 

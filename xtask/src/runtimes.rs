@@ -123,7 +123,7 @@ pub(crate) fn install_runtimes() -> Result<()> {
 fn make_chain() -> Result<()> {
     let folder = workspace::root().join("target/runtimes/chain");
     fs::create_dir_all(&folder)?;
-    run_command(cargo().args(["build", "--quiet", "--locked", "--package", "pulse-encoder"]))?;
+    run_command(cargo().args(["build", "--quiet", "--locked", "--package", "pulse-cli"]))?;
     let pulse = workspace::target_dir().join("debug").join(format!("pulse{}", std::env::consts::EXE_SUFFIX));
     let files = ExcerptChain::load(CHAIN).materialise_all(&folder);
     let mut steps: Vec<Value> = Vec::new();

@@ -28,7 +28,7 @@ pub(crate) fn pulse() -> &'static Path {
                 "--quiet",
                 "--locked",
                 "--package",
-                "pulse-encoder",
+                "pulse-cli",
                 "--bin",
                 "pulse",
                 "--profile",

@@ -1,7 +1,7 @@
 //! `pulse verify`.
 
-use super::report::{Report, timed};
-use super::terminal::Terminal;
+use crate::report::{Report, timed};
+use crate::terminal::Terminal;
 use clap::Args;
 use pulse_encoder::{Error, verify_anchor_file, verify_file};
 use std::path::PathBuf;

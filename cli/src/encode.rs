@@ -1,7 +1,7 @@
 //! `pulse encode`.
 
-use super::report::{Report, timed, with_outside};
-use super::terminal::Terminal;
+use crate::report::{Report, timed, with_outside};
+use crate::terminal::Terminal;
 use clap::{Args, ValueEnum};
 use pulse_encoder::{Cast, EncodeOptions, Error, ProfileChoice, encode_file, weights_outside};
 use pulse_format::Step;

@@ -1,8 +1,8 @@
 //! `pulse pack` and `pulse unpack`.
 
-use super::encode::CastArg;
-use super::report::{Report, timed};
-use super::terminal::Terminal;
+use crate::encode::CastArg;
+use crate::report::{Report, timed};
+use crate::terminal::Terminal;
 use clap::Args;
 use pulse_encoder::{Cast, Error, PackOptions, pack_file, unpack_file};
 use pulse_format::Step;

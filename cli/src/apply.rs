@@ -1,7 +1,7 @@
 //! `pulse apply`.
 
-use super::report::{Report, timed, with_others};
-use super::terminal::Terminal;
+use crate::report::{Report, timed, with_others};
+use crate::terminal::Terminal;
 use clap::Args;
 use pulse_encoder::{Error, apply_file};
 use std::path::PathBuf;

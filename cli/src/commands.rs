@@ -1,14 +1,6 @@
-//! Arguments, progress bars, printing, exit codes. Everything that does the work is in the library.
+//! Arguments, progress bars, printing, exit codes. Everything that does the work is in the libraries.
 
-mod apply;
-mod diff;
-mod encode;
-mod inspect;
-mod pack;
-mod report;
-mod terminal;
-mod verify;
-
+use crate::{apply, diff, encode, inspect, pack, report, terminal, verify};
 use clap::{Args, Parser, Subcommand};
 use pulse_encoder::{Error, is_standard_output};
 use std::io::Write;

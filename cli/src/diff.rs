@@ -1,8 +1,8 @@
 //! `pulse diff`.
 
-use super::encode::CastArg;
-use super::report::{Report, bar, grouped, ratio};
-use super::terminal::Terminal;
+use crate::encode::CastArg;
+use crate::report::{Report, bar, grouped, ratio};
+use crate::terminal::Terminal;
 use clap::Args;
 use pulse_encoder::{Cast, Checkpoint, Diff, Error, FormatDiff, STEP_BUCKETS, diff, printable};
 use pulse_format::FloatFormat;

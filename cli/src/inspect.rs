@@ -1,6 +1,6 @@
 //! `pulse inspect`.
 
-use super::report::{Report, bar, grouped, patch_json, patch_text, ratio};
+use crate::report::{Report, bar, grouped, patch_json, patch_text, ratio};
 use clap::Args;
 use pulse_encoder::{Error, PatchFile, printable};
 use pulse_format::{Header, Profile};

@@ -1,0 +1,16 @@
+//! The command line tool `pulse`.
+#![forbid(unsafe_code)]
+
+mod apply;
+mod commands;
+mod diff;
+mod encode;
+mod inspect;
+mod pack;
+mod report;
+mod terminal;
+mod verify;
+
+fn main() -> std::process::ExitCode {
+    commands::main()
+}

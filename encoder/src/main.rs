@@ -1,8 +1,0 @@
-//! The command line tool `pulse`.
-#![forbid(unsafe_code)]
-
-mod cli;
-
-fn main() -> std::process::ExitCode {
-    cli::main()
-}
