@@ -23,17 +23,7 @@ pub(crate) fn pulse() -> &'static Path {
         };
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
-            .args([
-                "build",
-                "--quiet",
-                "--locked",
-                "--package",
-                "pulse-cli",
-                "--bin",
-                "pulse",
-                "--profile",
-                profile,
-            ])
+            .args(["build", "--quiet", "--locked", "--package", "pulse-cli", "--bin", "pulse", "--profile", profile])
             .arg("--target-dir")
             .arg(folder.parent().unwrap())
             .current_dir(super::workspace())
