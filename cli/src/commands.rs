@@ -1,5 +1,6 @@
 //! Arguments, progress bars, printing, exit codes. Everything that does the work is in the libraries.
 
+use crate::failure::AnyFailure;
 use crate::{apply, diff, encode, inspect, pack, report, terminal, verify};
 use clap::{Args, Parser, Subcommand};
 use pulse_encoder::{Error, is_standard_output};
@@ -74,17 +75,6 @@ Exit codes:
     5  unsupported version, or over a limit
   130  interrupted; nothing was written";
 
-fn exit_code(error: &Error) -> u8 {
-    match error.code() {
-        "usage" | "misuse" => 2,
-        "damaged" | "truncated" => 3,
-        "wrong_base" | "wrong_target" | "tensors" => 4,
-        "unsupported" | "limit" => 5,
-        "interrupted" => 130,
-        _ => 1,
-    }
-}
-
 pub(crate) fn main() -> ExitCode {
     let Cli { command, common } = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -96,8 +86,8 @@ pub(crate) fn main() -> ExitCode {
     };
     #[cfg(unix)]
     pulse_encoder::guard_maps(match (common.json, command.takes_standard_output()) {
-        (false, _) => report::error_text,
-        (true, false) => report::error_json,
+        (false, _) => |error| report::error_text(error),
+        (true, false) => |error| report::error_json(error),
         (true, true) => |error| (2, report::error_json(error).1),
     });
     let terminal = terminal::Terminal::new(common.quiet || common.json);
@@ -106,13 +96,13 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(report) => report.print(common.json, command.takes_standard_output()),
         Err(error) => {
-            report::print_error(&error, common.json, command.takes_standard_output());
-            ExitCode::from(exit_code(&error))
+            report::print_error(&*error, common.json, command.takes_standard_output());
+            ExitCode::from(error.exit_code())
         }
     }
 }
 
-fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Result<report::Report, Error> {
+fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Result<report::Report, AnyFailure> {
     // This thread works too, so that one thread means one.
     let mut pool = rayon::ThreadPoolBuilder::new().use_current_thread();
     if let Some(threads) = common.threads {
@@ -121,7 +111,7 @@ fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Res
     let pool = pool.build().map_err(|error| {
         Error::Usage(format!("cannot start {} threads: {error}", common.threads.map_or(0, NonZeroUsize::get)))
     })?;
-    pool.install(|| match command {
+    let report = pool.install(|| match command {
         Command::Encode(args) => encode::run(args, terminal),
         Command::Apply(args) => apply::run(args, terminal),
         Command::Pack(args) => pack::pack(args, terminal),
@@ -129,5 +119,6 @@ fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Res
         Command::Verify(args) => verify::run(args, terminal),
         Command::Inspect(args) => inspect::run(args),
         Command::Diff(args) => diff::run(args, terminal),
-    })
+    })?;
+    Ok(report)
 }

@@ -5,6 +5,7 @@ mod apply;
 mod commands;
 mod diff;
 mod encode;
+mod failure;
 mod inspect;
 mod pack;
 mod report;

@@ -1,6 +1,7 @@
 //! What a command prints: text for people, one JSON object for programs.
 
-use pulse_encoder::{Error, OtherFiles, printable};
+use crate::failure::Failure;
+use pulse_encoder::{OtherFiles, printable};
 use pulse_format::{Header, Step};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -35,7 +36,7 @@ pub(crate) fn printed(printed: std::io::Result<()>, code: ExitCode) -> ExitCode 
     }
 }
 
-pub(crate) fn print_error(error: &Error, as_json: bool, took: bool) {
+pub(crate) fn print_error(error: &dyn Failure, as_json: bool, took: bool) {
     let (descriptor, text) = if as_json { error_json(error) } else { error_text(error) };
     // What standard output does not take goes to standard error; what nobody can see leaves the exit code to tell.
     if write(&text, descriptor == 1 && !took).is_err() {
@@ -44,12 +45,12 @@ pub(crate) fn print_error(error: &Error, as_json: bool, took: bool) {
 }
 
 /// An error for people, and the descriptor that it goes to.
-pub(crate) fn error_text(error: &Error) -> (i32, String) {
+pub(crate) fn error_text(error: &dyn Failure) -> (i32, String) {
     (2, format!("pulse: {}\n", visible(&error.to_string())))
 }
 
 /// The same for programs.
-pub(crate) fn error_json(error: &Error) -> (i32, String) {
+pub(crate) fn error_json(error: &dyn Failure) -> (i32, String) {
     (1, format!("{}\n", json!({ "error": { "code": error.code(), "message": error.to_string() } })))
 }
 
