@@ -1,0 +1,7 @@
+//! The channel's core against definitions: heads, pages, trust, paths.
+
+mod heads;
+mod pages;
+mod plans;
+mod support;
+mod trust;
