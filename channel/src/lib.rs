@@ -31,6 +31,8 @@ mod plan;
 mod retention;
 mod rotation;
 mod signed;
+#[cfg(feature = "store")]
+pub mod store;
 mod time;
 mod trust;
 

@@ -81,6 +81,17 @@ fn the_format_is_built_without_std() {
     }
 }
 
+/// The channel's core serves wasm too: no IO, no store, no client.
+#[test]
+fn the_core_of_a_channel_has_no_io() {
+    let names = dependencies("pulse-channel", &[]);
+    assert_eq!(ours(&names), ["pulse-format"]);
+    check_none_of(&names, &["tokio", "object_store", "reqwest", "ed25519-dalek", "tempfile", "tracing", "getrandom"]);
+    let with = dependencies("pulse-channel", &["--features", "store"]);
+    assert_eq!(ours(&with), ["pulse-encoder", "pulse-format", "pulse-simd"]);
+    assert!(with.contains("object_store"));
+}
+
 #[test]
 fn who_rests_on_the_format() {
     assert_eq!(ours(&dependencies("pulse-simd", &[])), ["pulse-format"]);

@@ -1,0 +1,17 @@
+//! Where channels lie, natively: folders, buckets, web servers; keys; what this machine remembers.
+
+mod clock;
+mod cloud;
+mod credentials;
+mod error;
+mod folder;
+mod keys;
+mod location;
+mod place;
+mod state;
+mod uploads;
+mod web;
+
+pub use clock::now;
+pub use error::Error;
+pub use keys::{SecretKey, verify};
