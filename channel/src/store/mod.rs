@@ -1,5 +1,6 @@
 //! Where channels lie, natively: folders, buckets, web servers; keys; what this machine remembers.
 
+mod access;
 mod clock;
 mod cloud;
 mod credentials;
@@ -12,6 +13,7 @@ mod state;
 mod uploads;
 mod web;
 
+pub use access::{ServedHead, Store, StoreOptions};
 pub use clock::now;
 pub use error::Error;
 pub use keys::{SecretKey, verify};

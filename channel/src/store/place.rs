@@ -30,7 +30,7 @@ pub(crate) struct Tag {
 pub(crate) enum Read {
     Found(Small),
     /// As it was under the tag that was handed in.
-    Unchanged(Option<Time>),
+    Unchanged,
     Absent,
 }
 

@@ -112,7 +112,7 @@ impl Web {
         let date = text("date").and_then(|date| http_date(&date));
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::NOT_MODIFIED if known.is_some() => return Ok(Read::Unchanged(date)),
+            StatusCode::NOT_MODIFIED if known.is_some() => return Ok(Read::Unchanged),
             StatusCode::NOT_FOUND | StatusCode::GONE => return Ok(Read::Absent),
             status => return Err(self.refuse(path, status)),
         }

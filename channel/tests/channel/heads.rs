@@ -3,6 +3,8 @@
 use crate::support::{KEY, anchor, head, patch, sign, signed, verify};
 use pulse_channel::{Error, Head, Hex, Kind, SignedHead, layout};
 
+type Edit = fn(&mut Head);
+
 fn parse(bytes: &[u8]) -> Result<Head, Error> {
     Ok(SignedHead::parse(bytes)?.verify(&KEY, verify)?.head)
 }
@@ -50,7 +52,7 @@ fn a_later_format_is_unsupported_and_no_more_is_read() {
 fn a_head_that_breaks_a_rule_is_refused() {
     let right = head(vec![anchor(0, 1000), patch(0, 1, 10), patch(1, 2, 10)]);
     right.to_body().unwrap();
-    let breaks: [(&str, fn(&mut Head)); 16] = [
+    let breaks: [(&str, Edit); 16] = [
         ("over 2^53", |head| head.entries[0].bytes = 1 << 53),
         ("over 2^53", |head| head.sequence = 1 << 53),
         ("the run's name", |head| head.run.clear()),

@@ -6,6 +6,8 @@ use pulse_channel::{Clock, Error, Head, Hex, Mark, PublicKey, Rotation, Time, Tr
 const SECOND: PublicKey = Hex([8; 32]);
 const THIRD: PublicKey = Hex([9; 32]);
 
+type Edit = fn(&mut Head);
+
 fn at(time: Time) -> Clock {
     Clock { local: time, server: None }
 }
@@ -113,7 +115,7 @@ fn a_rotation_that_was_not_signed_for_this_is_refused() {
     let bytes = signed(&first);
     let right = handed(following(&first, &bytes), SECOND);
     assert!(get(&signed(&right), &KEY, None).is_ok());
-    let edits: [(&str, fn(&mut Head)); 4] = [
+    let edits: [(&str, Edit); 4] = [
         ("signature", |head| head.rotations[0].sequence = 0),
         ("signature", |head| head.rotations[0].signature.0[0] ^= 1),
         ("signature", |head| head.run = "another".to_string()),
