@@ -279,7 +279,7 @@ impl Store {
     }
 }
 
-fn file_hash(path: &Path) -> Result<Hash, Error> {
+pub(crate) fn file_hash(path: &Path) -> Result<Hash, Error> {
     let mut file = File::open(path).map_err(Error::io("cannot open", path))?;
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; 1 << 20];

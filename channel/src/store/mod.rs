@@ -1,4 +1,4 @@
-//! Where channels lie, natively: folders, buckets, web servers; keys; what this machine remembers.
+//! Channels natively: where they lie (folders, buckets, web servers), keys, and the publisher.
 
 mod access;
 mod clock;
@@ -9,6 +9,9 @@ mod folder;
 mod keys;
 mod location;
 mod place;
+mod publisher;
+mod rebuild;
+mod snapshot;
 mod state;
 mod uploads;
 mod web;
@@ -17,3 +20,4 @@ pub use access::{ServedHead, Store, StoreOptions};
 pub use clock::now;
 pub use error::Error;
 pub use keys::{SecretKey, verify};
+pub use publisher::{Prepared, PublishOptions, Publisher};

@@ -3,5 +3,6 @@
 mod heads;
 mod pages;
 mod plans;
+mod publish;
 mod support;
 mod trust;
