@@ -10,6 +10,7 @@ use std::path::Path;
 /// The key that signs a channel's heads.
 ///
 /// On disk it is a file of one line: 64 hex digits of the seed. Whoever can read it can publish.
+#[derive(Clone)]
 pub struct SecretKey(SigningKey);
 
 impl std::fmt::Debug for SecretKey {

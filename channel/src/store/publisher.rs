@@ -17,8 +17,6 @@ use super::state::{read_json, write_json};
 use crate::entry::Entry;
 use crate::head::Head;
 use crate::hex::Hash;
-use crate::layout::{HEAD_FORMAT, KEPT_TAIL, MAX_TAIL, MAX_TAIL_BYTES};
-use crate::page::Page;
 use crate::trust::Mark;
 use crate::{Held, Kind, SignedHead, TrustedHead, plan, trusted_key};
 use pulse_encoder::{Cast, EncodeOptions, PackOptions, Progress, apply_file, encode_file, pack_file, unpack_file};
@@ -55,9 +53,9 @@ impl PublishOptions {
 /// Publishes steps into one channel. Holds its state folder: a second publisher on it is told so.
 #[derive(Debug)]
 pub struct Publisher {
-    store: Store,
-    key: SecretKey,
-    options: PublishOptions,
+    pub(super) store: Store,
+    pub(super) key: SecretKey,
+    pub(super) options: PublishOptions,
     _lock: File,
 }
 
@@ -75,16 +73,24 @@ pub struct Prepared {
     fingerprint: Fingerprint,
     /// The head that this follows.
     after: Option<Hash>,
+    /// The number that its own head will have.
+    sequence: u64,
     seen: Seen,
 }
 
 /// The checkpoint that the next patch starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Base {
-    step: u64,
+pub(super) struct Base {
+    pub(super) step: u64,
     #[serde(with = "crate::entry::fingerprint")]
-    fingerprint: Fingerprint,
+    pub(super) fingerprint: Fingerprint,
 }
+
+/// The published weights of the newest step, and those of the step before; each beside a note of what it is.
+pub(super) const BASE: &str = "base.safetensors";
+pub(super) const BASE_NOTE: &str = "base.json";
+pub(super) const PREVIOUS: &str = "previous.safetensors";
+pub(super) const PREVIOUS_NOTE: &str = "previous.json";
 
 impl Publisher {
     /// Opens a channel to publish into. `address` is a path, or a URL with `file`, `s3`, `gs`, `az` or `abfs`.
@@ -104,12 +110,12 @@ impl Publisher {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.options.state.join(name)
     }
 
     /// The head that is there, believed: it is this publisher's own, or the channel is somebody else's.
-    fn head(&self) -> Result<Option<(ServedHead, TrustedHead)>, Error> {
+    pub(super) fn head(&self) -> Result<Option<(ServedHead, TrustedHead)>, Error> {
         let Some(served) = self.store.head()? else { return Ok(None) };
         let (path, pinned) = (self.path("mark.json"), self.key.public());
         let mark: Option<Mark> = read_json(&path)?;
@@ -157,7 +163,8 @@ impl Publisher {
             return Err(Error::Published { step, published, found });
         }
         let entries = if done { Vec::new() } else { entries };
-        let prepared = Prepared { step, entries, done, run, fingerprint, after, seen };
+        let sequence = head.as_ref().map_or(0, |head| head.head.sequence + 1);
+        let prepared = Prepared { step, entries, done, run, fingerprint, after, sequence, seen };
         write_json(&note, &prepared)?;
         Ok(prepared)
     }
@@ -233,17 +240,17 @@ impl Publisher {
     }
 
     /// The published weights of the head's step, on this disk: kept, left by a commit that was cut, or rebuilt from the channel.
-    fn base(&self, head: &Head, progress: &dyn Progress) -> Result<PathBuf, Error> {
-        let path = self.path("base.safetensors");
+    pub(super) fn base(&self, head: &Head, progress: &dyn Progress) -> Result<PathBuf, Error> {
+        let path = self.path(BASE);
         let wanted = Base { step: head.step, fingerprint: head.fingerprint };
-        if read_json::<Base>(&self.path("base.json"))? == Some(wanted) && path.is_file() {
+        if read_json::<Base>(&self.path(BASE_NOTE))? == Some(wanted) && path.is_file() {
             return Ok(path);
         }
         tracing::info!(step = head.step, "the base is not here; it is rebuilt from the channel");
         let held: Option<Held> = None;
         let way = plan(head, None, held, &|entry| entry.bytes, |page| self.store.page(page))?;
         rebuild(&self.store, &way, &self.path("rebuild"), &path, progress)?;
-        write_json(&self.path("base.json"), &wanted)?;
+        write_json(&self.path(BASE_NOTE), &wanted)?;
         Ok(path)
     }
 
@@ -269,12 +276,19 @@ impl Publisher {
                 return self.advance(prepared);
             }
             self.clear()?;
-            return Err(Error::Conflict { expected: found, found });
+            return Err(Error::Conflict { expected: prepared.sequence, found });
         }
-        let head = self.following(before.as_ref().map(|(_, head)| head), prepared, progress)?;
-        let bytes = SignedHead::write(&head, |message| self.key.sign(message))?;
-        self.store.replace_head(&bytes, before.as_ref().map(|(served, _)| served))?;
-        self.head()?;
+        let mut head = match &before {
+            Some((_, before)) => self.next_head(before)?,
+            None => self.first_head(&prepared.run, prepared.step, prepared.fingerprint),
+        };
+        (head.step, head.fingerprint) = (prepared.step, prepared.fingerprint);
+        head.entries.extend(prepared.entries.iter().cloned());
+        self.put_head(head, &self.key, before.as_ref().map(|(served, _)| served), progress)?;
+        // A cleaning that began before this head may have taken an object that was there already.
+        for entry in &prepared.entries {
+            self.store.store(&entry.path(), &self.path("prepared").join(entry.kind.name()), progress)?;
+        }
         self.advance(prepared)
     }
 
@@ -287,66 +301,20 @@ impl Publisher {
         self.clear()
     }
 
-    /// The head after `before`; entries that it has no room for are stored in pages first.
-    fn following(
-        &self,
-        before: Option<&TrustedHead>,
-        prepared: &Prepared,
-        progress: &dyn Progress,
-    ) -> Result<Head, Error> {
-        let created = now();
-        let mut head = before.map_or_else(
-            || Head {
-                format: HEAD_FORMAT.to_string(),
-                run: prepared.run.clone(),
-                sequence: 0,
-                previous: None,
-                created,
-                expires: created,
-                since: prepared.step,
-                step: prepared.step,
-                fingerprint: prepared.fingerprint,
-                key: self.key.public(),
-                rotations: Vec::new(),
-                history: None,
-                entries: Vec::new(),
-            },
-            |before| Head { sequence: before.head.sequence + 1, previous: Some(before.hash), ..before.head.clone() },
-        );
-        (head.created, head.expires) = (created, created.after(self.options.expires));
-        (head.step, head.fingerprint) = (prepared.step, prepared.fingerprint);
-        head.entries.extend(prepared.entries.iter().cloned());
-        let length: usize =
-            head.entries.iter().map(|entry| serde_json::to_string(entry).map_or(0, |text| text.len() + 6)).sum();
-        if head.entries.len() > MAX_TAIL || length > MAX_TAIL_BYTES {
-            self.page_out(&mut head, progress)?;
-        }
-        Ok(head)
-    }
-
-    fn page_out(&self, head: &mut Head, progress: &dyn Progress) -> Result<(), Error> {
-        let kept = head.entries.split_off(head.entries.len().saturating_sub(KEPT_TAIL));
-        let moved = std::mem::replace(&mut head.entries, kept);
-        let newest = match head.history {
-            Some(page) => Some((page, Page::parse(&self.store.page(&page)?, &page, &head.run)?)),
-            None => None,
-        };
-        for page in Page::append(&head.run, newest, moved)? {
-            let file = self.path("prepared/page");
-            fs::write(&file, &page.bytes).map_err(Error::io("cannot write", &file))?;
-            self.store.store(&page.reference.path(), &file, progress)?;
-            head.history = Some(page.reference);
-        }
-        Ok(())
-    }
-
-    /// The published step becomes the base of the next.
+    /// The published step becomes the base of the next, and the base before it is kept for what folds over both.
     fn advance(&self, prepared: &Prepared) -> Result<(), Error> {
-        let (next, base) = (self.path("prepared/base.safetensors"), self.path("base.safetensors"));
-        let note = self.path("base.json");
-        // Without a note the base is rebuilt: at no instant does one stand beside other weights.
-        remove(&note)?;
+        let (next, base) = (self.path("prepared/base.safetensors"), self.path(BASE));
+        let (note, previous_note) = (self.path(BASE_NOTE), self.path(PREVIOUS_NOTE));
         if next.is_file() {
+            let before: Option<Base> = read_json(&note)?;
+            // Without a note a base is rebuilt: at no instant does one stand beside other weights.
+            remove(&previous_note)?;
+            remove(&note)?;
+            if let Some(before) = before.filter(|before| before.step < prepared.step && base.is_file()) {
+                let previous = self.path(PREVIOUS);
+                fs::rename(&base, &previous).map_err(Error::io("cannot name", &previous))?;
+                write_json(&previous_note, &before)?;
+            }
             fs::rename(&next, &base).map_err(Error::io("cannot name", &base))?;
             write_json(&note, &Base { step: prepared.step, fingerprint: prepared.fingerprint })?;
         }
@@ -365,7 +333,7 @@ impl Publisher {
     }
 }
 
-fn remove(path: &Path) -> Result<(), Error> {
+pub(super) fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("cannot delete", path)(error)),
         _ => Ok(()),
@@ -373,7 +341,7 @@ fn remove(path: &Path) -> Result<(), Error> {
 }
 
 /// The entry of an object that was made.
-fn entry(kind: Kind, from: Option<u64>, to: u64, header: &Header, file: &Path) -> Result<Entry, Error> {
+pub(super) fn entry(kind: Kind, from: Option<u64>, to: u64, header: &Header, file: &Path) -> Result<Entry, Error> {
     Ok(Entry {
         kind,
         from,

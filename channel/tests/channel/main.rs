@@ -2,7 +2,9 @@
 
 mod heads;
 mod pages;
+mod place;
 mod plans;
 mod publish;
 mod support;
 mod trust;
+mod upkeep;
