@@ -63,6 +63,12 @@ impl ServedHead {
         self.0.date
     }
 
+    /// The same head, forgotten by what a cache might know it: asking for a newer one brings whatever is there.
+    pub(crate) fn unconditional(mut self) -> Self {
+        self.0.tag = None;
+        self
+    }
+
     /// Where the server tells of new heads, relative to the head's address, if it does.
     pub fn events(&self) -> Option<&str> {
         self.0.events.as_deref()
@@ -116,7 +122,7 @@ impl Store {
     /// [`Error::NoHead`] if it is gone, and those of the place.
     pub fn newer_head(&self, known: Option<&ServedHead>) -> Result<Option<ServedHead>, Error> {
         let tag: Option<&Tag> = known.and_then(|known| known.0.tag.as_ref());
-        match self.place.read_small(HEAD, MAX_HEAD_BYTES, tag, known.is_none())? {
+        match self.place.read_small(HEAD, MAX_HEAD_BYTES, tag, tag.is_none())? {
             Read::Found(small) if known.is_some_and(|known| known.0.bytes == small.bytes) => Ok(None),
             Read::Found(small) => Ok(Some(ServedHead(small))),
             Read::Unchanged => Ok(None),

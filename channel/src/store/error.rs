@@ -106,6 +106,15 @@ pub enum Error {
         /// Which.
         path: PathBuf,
     },
+    /// The followed file is not one that a follower wrote, or was changed since.
+    #[error(
+        "{} was not written by this follower, or was changed since: move it away, or say --overwrite to replace it",
+        path.display()
+    )]
+    Foreign {
+        /// Which.
+        path: PathBuf,
+    },
     /// What was asked for does not fit.
     #[error("{0}")]
     Usage(String),
@@ -130,6 +139,7 @@ impl Error {
             Self::WentBack { .. } => "went_back",
             Self::Published { .. } => "published",
             Self::Busy { .. } => "busy",
+            Self::Foreign { .. } => "foreign",
             Self::Usage(_) => "usage",
             Self::Interrupted => "interrupted",
         }

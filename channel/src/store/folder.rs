@@ -84,7 +84,10 @@ impl Place for Folder {
             }
             let copied = io::copy(&mut (&mut file).take(left.min(CHUNK as u64)), out);
             match copied.map_err(Error::io("cannot copy", &shown))? {
-                0 => break,
+                0 => {
+                    let why = "it is shorter than was announced".to_string();
+                    return Err(Error::Swapped { place: shown.display().to_string(), why });
+                }
                 copied => left -= copied,
             }
         }

@@ -1,5 +1,6 @@
-//! The channel's core against definitions: heads, pages, trust, paths.
+//! The channel against definitions and accidents: heads, pages, trust, paths; publisher, follower, upkeep.
 
+mod follow;
 mod heads;
 mod pages;
 mod place;
