@@ -20,6 +20,7 @@
 //! mean is in `channel/CHANNEL.md`.
 #![forbid(unsafe_code)]
 
+mod costs;
 mod entry;
 mod error;
 mod head;
@@ -36,6 +37,7 @@ pub mod store;
 mod time;
 mod trust;
 
+pub use costs::{Costs, costs};
 pub use entry::{Entry, Kind, object_path, parse_object_name};
 pub use error::{ClockNote, Error};
 pub use head::Head;

@@ -11,14 +11,16 @@ use crate::head::Head;
 use crate::layout::MAX_OPEN_STEPS;
 use crate::page::{Page, PageRef};
 use pulse_format::Fingerprint;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a receiver holds: the cells of a step, ready to be patched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Its number.
     pub step: u64,
     /// Of its cells, under seed 0.
+    #[serde(with = "crate::entry::fingerprint")]
     pub fingerprint: Fingerprint,
 }
 

@@ -1,7 +1,7 @@
 //! Arguments, progress bars, printing, exit codes. Everything that does the work is in the libraries.
 
 use crate::failure::AnyFailure;
-use crate::{apply, diff, encode, inspect, pack, report, terminal, verify};
+use crate::{apply, channel, diff, encode, inspect, pack, report, terminal, verify};
 use clap::{Args, Parser, Subcommand};
 use pulse_encoder::{Error, is_standard_output};
 use std::io::Write;
@@ -50,6 +50,21 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// Show what changed between two checkpoints
     Diff(diff::DiffArgs),
+    /// Publish a checkpoint as a step of a channel
+    Publish(channel::publish::PublishArgs),
+    /// Publish checkpoints as a trainer writes them
+    Watch(channel::watch::WatchArgs),
+    /// Keep a checkpoint at a channel's newest step
+    Follow(channel::follow::FollowArgs),
+    /// Show what a channel holds, and what it costs to join
+    Status(channel::status::StatusArgs),
+    /// Renew a channel's head before it expires, without a step
+    Renew(channel::renew::RenewArgs),
+    /// Delete what a channel no longer promises
+    Gc(channel::gc::GcArgs),
+    /// Make and change the keys that sign a channel
+    #[command(subcommand)]
+    Key(channel::key::KeyCommand),
 }
 
 impl Command {
@@ -73,6 +88,7 @@ Exit codes:
     3  the patch is damaged or cut short
     4  the patch does not fit: wrong base, other tensors, another target
     5  unsupported version, or over a limit
+    6  the channel is not to be believed as it is served: signature, key, rollback, expiry
   130  interrupted; nothing was written";
 
 pub(crate) fn main() -> ExitCode {
@@ -90,6 +106,7 @@ pub(crate) fn main() -> ExitCode {
         (true, false) => |error| report::error_json(error),
         (true, true) => |error| (2, report::error_json(error).1),
     });
+    start_log(common.json);
     let terminal = terminal::Terminal::new(common.quiet || common.json);
     let result = run(&command, &common, &terminal);
     terminal.finish();
@@ -102,6 +119,16 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
+/// What the libraries log goes to standard error, as much of it as `PULSE_LOG` asks for: warnings, if it says nothing.
+fn start_log(as_json: bool) {
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
+        .with_env_var("PULSE_LOG")
+        .from_env_lossy();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    if as_json { log.json().init() } else { log.init() }
+}
+
 fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Result<report::Report, AnyFailure> {
     // This thread works too, so that one thread means one.
     let mut pool = rayon::ThreadPoolBuilder::new().use_current_thread();
@@ -111,14 +138,24 @@ fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Res
     let pool = pool.build().map_err(|error| {
         Error::Usage(format!("cannot start {} threads: {error}", common.threads.map_or(0, NonZeroUsize::get)))
     })?;
-    let report = pool.install(|| match command {
-        Command::Encode(args) => encode::run(args, terminal),
-        Command::Apply(args) => apply::run(args, terminal),
-        Command::Pack(args) => pack::pack(args, terminal),
-        Command::Unpack(args) => pack::unpack(args, terminal),
-        Command::Verify(args) => verify::run(args, terminal),
-        Command::Inspect(args) => inspect::run(args),
-        Command::Diff(args) => diff::run(args, terminal),
+    let as_json = common.json;
+    let report = pool.install(|| -> Result<report::Report, AnyFailure> {
+        Ok(match command {
+            Command::Encode(args) => encode::run(args, terminal)?,
+            Command::Apply(args) => apply::run(args, terminal)?,
+            Command::Pack(args) => pack::pack(args, terminal)?,
+            Command::Unpack(args) => pack::unpack(args, terminal)?,
+            Command::Verify(args) => verify::run(args, terminal)?,
+            Command::Inspect(args) => inspect::run(args)?,
+            Command::Diff(args) => diff::run(args, terminal)?,
+            Command::Publish(args) => channel::publish::run(args, terminal)?,
+            Command::Watch(args) => channel::watch::run(args, as_json, terminal)?,
+            Command::Follow(args) => channel::follow::run(args, as_json, terminal)?,
+            Command::Status(args) => channel::status::run(args)?,
+            Command::Renew(args) => channel::renew::run(args, terminal)?,
+            Command::Gc(args) => channel::gc::run(args, terminal)?,
+            Command::Key(command) => channel::key::run(command, terminal)?,
+        })
     })?;
     Ok(report)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// An error for people by its text, for programs by its code.
-pub(crate) trait Failure: Display {
+pub(crate) trait Failure: Display + Send {
     fn code(&self) -> &str;
 
     /// The exit code of the process.
@@ -13,6 +13,7 @@ pub(crate) trait Failure: Display {
             "damaged" | "truncated" => 3,
             "wrong_base" | "wrong_target" | "tensors" => 4,
             "unsupported" | "limit" => 5,
+            "signature" | "key" | "rollback" | "fork" | "wrong_run" | "expired" | "clock" | "swapped" => 6,
             "interrupted" => 130,
             _ => 1,
         }
@@ -20,6 +21,12 @@ pub(crate) trait Failure: Display {
 }
 
 impl Failure for pulse_encoder::Error {
+    fn code(&self) -> &str {
+        self.code()
+    }
+}
+
+impl Failure for pulse_channel::store::Error {
     fn code(&self) -> &str {
         self.code()
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod channel;
 mod commands;
 mod diff;
 mod encode;

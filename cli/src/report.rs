@@ -24,6 +24,16 @@ impl Report {
     }
 }
 
+/// Prints something that happened while a command goes on: a line of text, or of JSON. A reader that closed the pipe ends the command.
+pub(crate) fn event(as_json: bool, text: &str, json: &Value) -> Result<(), pulse_channel::store::Error> {
+    let line = if as_json { format!("{json}\n") } else { visible(text) };
+    write(&line, true).map_err(|source| pulse_channel::store::Error::Io {
+        action: "cannot write to",
+        path: "standard output".into(),
+        source,
+    })
+}
+
 /// The exit code after printing: that of the work, but a failure where something could not be printed. A reader that closed the pipe has
 /// had enough, which is none.
 pub(crate) fn printed(printed: std::io::Result<()>, code: ExitCode) -> ExitCode {

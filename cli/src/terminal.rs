@@ -50,6 +50,7 @@ impl Progress for Terminal {
     fn start(&self, bytes: u64) {
         WORKING.store(true, Ordering::Relaxed);
         self.bar.set_length(bytes);
+        self.bar.set_position(0);
         self.bar.enable_steady_tick(Duration::from_millis(100));
     }
 

@@ -181,6 +181,8 @@ fn every_error_code_is_in_its_readme() {
         ("format/src/error.rs", &["README.md", "applier-wasm/npm/README.md"][..]),
         ("encoder/src/error.rs", &["README.md"]),
         ("interop/src/error.rs", &["README.md"]),
+        ("channel/src/error.rs", &["README.md"]),
+        ("channel/src/store/error.rs", &["README.md"]),
         ("applier-wasm/src/error.rs", &["applier-wasm/npm/README.md"]),
         ("applier-wasm/npm/types.d.ts", &["applier-wasm/npm/README.md"]),
     ];

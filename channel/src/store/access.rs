@@ -347,7 +347,7 @@ mod tests {
         std::fs::write(&path, b"what was Announced").unwrap();
         assert_eq!(store.fetch(&entry, &part, &Silent).unwrap_err().code(), "swapped");
         std::fs::write(&path, b"what was").unwrap();
-        assert_eq!(store.fetch(&entry, &part, &Silent).unwrap_err().code(), "store");
+        assert_eq!(store.fetch(&entry, &part, &Silent).unwrap_err().code(), "swapped", "shorter");
     }
 
     /// Many publishers at once, each from the head that it read: every number has one winner, and no head is lost.

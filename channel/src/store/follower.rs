@@ -25,6 +25,7 @@ use super::state::{read_json, write_json};
 use crate::plan::Path as Way;
 use crate::{Clock, Entry, Hash, Held, Mark, PublicKey, Time, TrustedHead, plan, receive};
 use pulse_encoder::Progress;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -94,6 +95,10 @@ pub struct Standing {
     pub expires: Option<Time>,
 }
 
+/// The step that was told of last.
+#[derive(Serialize, Deserialize)]
+struct Told(Held);
+
 /// How often an update is planned anew, because what was planned was not to be had, before it is left to the next look.
 const PLANS: usize = 4;
 /// What an object costs that is not to be had.
@@ -151,6 +156,26 @@ impl Follower {
     /// The followed file.
     pub fn file(&self) -> &Path {
         self.holdings.file()
+    }
+
+    /// The step that is held, if nobody was told of it yet: what was said before the process ended counts.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn untold(&self) -> Result<Option<u64>, Error> {
+        let told: Option<Held> = read_json::<Told>(&self.state.join("told.json"))?.map(|told| told.0);
+        Ok(self.holdings.held()?.filter(|held| told != Some(*held)).map(|held| held.step))
+    }
+
+    /// Notes that whoever is to know of `step` knows.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tell(&self, step: u64) -> Result<(), Error> {
+        match self.holdings.held()?.filter(|held| held.step == step) {
+            Some(held) => write_json(&self.state.join("told.json"), &Told(held)),
+            None => Ok(()),
+        }
     }
 
     /// Looks for a newer head. The head is believed and remembered, or an error says why not, and then what was believed before stays.

@@ -11,6 +11,11 @@ use std::time::UNIX_EPOCH;
 pub(crate) struct Seen(Vec<(String, u64, u128)>);
 
 impl Seen {
+    /// Whether there is no weight file at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Of a file, or of the weights and the index in a folder.
     pub(crate) fn look(path: &Path) -> Result<Self, Error> {
         let refuse = || Error::io("cannot look at", path);

@@ -4,14 +4,14 @@ use super::clock::now;
 use super::error::Error;
 use super::folder::TEMPORARY;
 use super::keys::SecretKey;
-use super::publisher::{BASE_NOTE, Publisher};
+use super::listing::Listing;
+use super::publisher::Publisher;
 use super::state::{read_json, write_json};
 use crate::layout::{HISTORY, MAX_ROTATIONS, OBJECTS};
-use crate::page::Page;
-use crate::{Entry, Hash, Head, Retention, Rotation, Time, is_promised, new_since, parse_object_name};
+use crate::{Entry, Hash, Retention, Rotation, Time, is_promised, new_since, parse_object_name};
 use pulse_encoder::Progress;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What [`Publisher::collect`] did, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +26,15 @@ pub struct Collected {
     pub uploads: Vec<(String, u64, Time)>,
 }
 
-/// What a channel lists.
-struct Listing {
-    entries: Vec<Entry>,
-    /// Path and newest step of each page.
-    pages: BTreeMap<String, u64>,
+/// The newest step of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Newest {
+    /// Its number.
+    pub step: u64,
+    /// When it was published.
+    pub published: Time,
+    /// When the head that says so expires.
+    pub expires: Time,
 }
 
 /// Promises, and since when this publisher knows of them: what an old one needed stays for a while, for whoever is on the way by its head.
@@ -113,7 +117,7 @@ impl Publisher {
     pub fn rewind(&self, step: u64, progress: &dyn Progress) -> Result<(), Error> {
         let before = self.head()?.ok_or_else(|| self.no_head())?;
         let mut head = self.next_head(&before.1)?;
-        let mut entries = self.listing(&head, head.since)?.entries;
+        let mut entries = self.store.listing(&head, head.since)?.entries;
         entries.retain(|entry| entry.to <= step);
         let newest = entries.iter().rfind(|entry| entry.to == step && is_promised(entry, head.since));
         let Some(newest) = newest else {
@@ -148,7 +152,7 @@ impl Publisher {
         let note = self.path("promises.json");
         let mut promises: Promises = read_json(&note)?.unwrap_or_default();
         promises.add(head.since);
-        let Listing { entries, pages } = self.listing(head, promises.needed(grace).unwrap_or(head.since))?;
+        let Listing { entries, pages } = self.store.listing(head, promises.needed(grace).unwrap_or(head.since))?;
         let listed = [self.store.list(OBJECTS)?, self.store.list(HISTORY)?].concat();
         let since = new_since(entries.iter(), head.since, retention);
         promises.add(since);
@@ -191,28 +195,34 @@ impl Publisher {
         Ok(collected)
     }
 
-    /// The entries of the head and of all pages that reach `from`, the oldest first.
-    fn listing(&self, head: &Head, from: u64) -> Result<Listing, Error> {
-        let (mut older, mut pages, mut next) = (Vec::new(), BTreeMap::new(), head.history);
-        while let Some(page) = next.filter(|page| page.to >= from) {
-            let read = Page::parse(&self.store.page(&page)?, &page, &head.run)?;
-            pages.insert(page.path(), page.to);
-            older.push(read.entries);
-            next = read.before;
-        }
-        let entries = older.into_iter().rev().flatten().chain(head.entries.iter().cloned()).collect();
-        Ok(Listing { entries, pages })
-    }
-
     fn no_head(&self) -> Error {
         Error::NoHead { place: self.store.shown().to_string() }
     }
 
-    /// The newest step whose weights are on this disk.
+    /// What the channel says of its newest step; `None` before the first.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn base_step(&self) -> Result<Option<u64>, Error> {
-        Ok(read_json::<super::publisher::Base>(&self.path(BASE_NOTE))?.map(|base| base.step))
+    /// Those of the place, and of a head that is not this publisher's.
+    pub fn newest(&self) -> Result<Option<Newest>, Error> {
+        Ok(self.head()?.map(|(_, head)| {
+            let head = head.head;
+            let published = head.entries.iter().find(|entry| entry.to == head.step).map(|entry| entry.created);
+            Newest { step: head.step, published: published.unwrap_or(head.created), expires: head.expires }
+        }))
+    }
+
+    /// [`Publisher::rewind`] to the newest step before `step`, if the channel has `step` or later ones.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rewind_before(&self, step: u64, progress: &dyn Progress) -> Result<(), Error> {
+        let Some((_, head)) = self.head()?.filter(|(_, head)| head.head.step >= step) else { return Ok(()) };
+        let entries = self.store.listing(&head.head, head.head.since)?.entries;
+        let kept = entries.iter().rfind(|entry| entry.to < step && is_promised(entry, head.head.since));
+        let Some(kept) = kept else {
+            let why = format!("the channel has no step before {step} to go on from: begin a new one");
+            return Err(Error::Usage(why));
+        };
+        self.rewind(kept.to, progress)
     }
 }

@@ -34,6 +34,13 @@ fn folds_of_every_power_of_two_lead_where_the_steps_lead() {
         let applied = place.apply(entry, &safetensors(from));
         assert_eq!(weights(&applied), weights(&safetensors(to)), "{from} to {to}");
     }
+    // What everybody would pay is what the planner finds.
+    let costs = pulse_channel::costs(&entries, 70, head.since);
+    assert_eq!(place.join(&head, None, 70).1, costs.joining.unwrap());
+    for held in [0, 1, 31, 38, 64, 69, 70] {
+        let joining = costs.joining.unwrap();
+        assert_eq!(place.join(&head, Some(held), 70).1, costs.held[&held].min(joining), "from {held}");
+    }
     // Fewer bytes than step by step.
     let steps: u64 = entries.iter().filter(|entry| entry.span() == 1 && entry.to > 38).map(|entry| entry.bytes).sum();
     let (joined, bytes) = place.join(&head, Some(38), 70);
