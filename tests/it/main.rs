@@ -2,6 +2,7 @@
 
 mod anchors;
 mod chain;
+mod channel_kills;
 mod chopped;
 mod cli;
 mod cli_blame;

@@ -17,6 +17,7 @@ mod packages;
 mod process;
 mod pulse;
 mod runtimes;
+mod soak;
 mod steps;
 mod test;
 mod wasm;
@@ -34,6 +35,7 @@ enum Verb {
     Runtimes(runtimes::Args),
     Packages(packages::Args),
     Cross(cross::Args),
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Verb::Runtimes(args) => runtimes::run(&args),
         Verb::Packages(args) => packages::run(&args),
         Verb::Cross(args) => cross::run(&args),
+        Verb::Soak(args) => soak::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -123,6 +123,7 @@ impl Follower {
             Err(fs::TryLockError::Error(error)) => return Err(Error::io("cannot lock", &path)(error)),
         }
         let holdings = Holdings::new(folder.join(&options.file), &state);
+        holdings.settle()?;
         if !options.overwrite && holdings.is_foreign()? {
             return Err(Error::Foreign { path: folder.join(&options.file) });
         }
@@ -256,6 +257,8 @@ impl Follower {
             }
             match self.follow(&way, held, progress) {
                 Ok(update) => return Ok(Some(update)),
+                // Of this machine: another path would end the same way.
+                Err(error) if matches!(error.code(), "io" | "interrupted" | "denied" | "usage") => return Err(error),
                 Err(error) => {
                     self.reconsider(&error)?;
                     tracing::warn!(%error, "another path is tried");
@@ -266,7 +269,7 @@ impl Follower {
         Err(last.unwrap_or_else(|| Error::NoHead { place: self.store.shown().to_string() }))
     }
 
-    /// Whether, and with what in mind, to plan anew after `error`; gives it back where that helps nothing.
+    /// What to know before the next plan, after `error`.
     fn reconsider(&mut self, error: &Error) -> Result<(), Error> {
         match error {
             // The publisher may have cleaned up since: look again, past caches.

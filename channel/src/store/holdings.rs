@@ -64,6 +64,20 @@ impl Holdings {
         Ok(next.or(note.now.filter(is)))
     }
 
+    /// Ends what a process left that was killed in a swap: from here on the note tells of the followed file alone.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        write_json(&self.note, &Note { now: self.read()?, next: None })?;
+        match fs::remove_file(&self.next) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("cannot delete", &self.next)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The step that the followed file holds; `None` if there is no file, or one that was not written here, or not so.
     ///
     /// # Errors
