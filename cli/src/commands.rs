@@ -54,6 +54,8 @@ enum Command {
     Publish(channel::publish::PublishArgs),
     /// Publish checkpoints as a trainer writes them
     Watch(channel::watch::WatchArgs),
+    /// Serve a channel's folder over HTTP
+    Serve(channel::serve::ServeArgs),
     /// Keep a checkpoint at a channel's newest step
     Follow(channel::follow::FollowArgs),
     /// Show what a channel holds, and what it costs to join
@@ -150,6 +152,7 @@ fn run(command: &Command, common: &Common, terminal: &terminal::Terminal) -> Res
             Command::Diff(args) => diff::run(args, terminal)?,
             Command::Publish(args) => channel::publish::run(args, terminal)?,
             Command::Watch(args) => channel::watch::run(args, as_json, terminal)?,
+            Command::Serve(args) => channel::serve::run(args, as_json, terminal)?,
             Command::Follow(args) => channel::follow::run(args, as_json, terminal)?,
             Command::Status(args) => channel::status::run(args)?,
             Command::Renew(args) => channel::renew::run(args, terminal)?,

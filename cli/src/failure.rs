@@ -32,6 +32,12 @@ impl Failure for pulse_channel::store::Error {
     }
 }
 
+impl Failure for pulse_serve::Error {
+    fn code(&self) -> &str {
+        self.code()
+    }
+}
+
 /// Any of them.
 pub(crate) type AnyFailure = Box<dyn Failure>;
 

@@ -92,6 +92,12 @@ fn the_core_of_a_channel_has_no_io() {
     assert!(with.contains("object_store"));
 }
 
+/// What serves a channel knows its names, and neither stores nor checkpoints.
+#[test]
+fn the_server_needs_the_core_of_a_channel_alone() {
+    assert_eq!(ours(&dependencies("pulse-serve", &[])), ["pulse-channel", "pulse-format"]);
+}
+
 #[test]
 fn who_rests_on_the_format() {
     assert_eq!(ours(&dependencies("pulse-simd", &[])), ["pulse-format"]);

@@ -1,9 +1,8 @@
 //! Every developer command of the project: `cargo xtask <verb>`, listed by `cargo xtask --help`.
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
-
 use clap::Parser;
+use std::process::ExitCode;
 
 mod chain;
 mod checks;

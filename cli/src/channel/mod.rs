@@ -6,6 +6,7 @@ pub(crate) mod hooks;
 pub(crate) mod key;
 pub(crate) mod publish;
 pub(crate) mod renew;
+pub(crate) mod serve;
 pub(crate) mod state;
 pub(crate) mod status;
 pub(crate) mod watch;

@@ -1,0 +1,8 @@
+//! The server as its clients see it.
+
+mod caching;
+mod events;
+mod following;
+mod limits;
+mod ranges;
+mod support;
