@@ -130,6 +130,20 @@ impl Store {
         }
     }
 
+    /// Waits until the place tells of another head than `known`, at most for `limit`; whether it told. What was told is still to be looked
+    /// at.
+    ///
+    /// # Errors
+    /// Those of the place, also when the stream ends with an error.
+    pub fn wait(&self, known: &ServedHead, limit: Duration, progress: &dyn Progress) -> Result<bool, Error> {
+        let name = |events: &&str| events.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_/.".contains(&byte));
+        // A name in the channel's own folder: nobody is to be sent elsewhere.
+        match known.events().filter(name).filter(|events| !events.starts_with('/') && !events.contains("..")) {
+            Some(events) => self.place.wait(events, known.0.tag.as_ref(), limit, progress),
+            None => Ok(false),
+        }
+    }
+
     /// A history page, whose hash is right.
     ///
     /// # Errors

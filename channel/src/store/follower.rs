@@ -331,10 +331,24 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits for the next look: about `interval`, shorter by up to a half so that followers do not all come at once.
+    /// Waits for the next look: until the place tells of a new head, if it does, and else about `interval`, shorter by up to a half so that
+    /// followers do not all come at once.
     pub fn wait(&self, interval: Duration, progress: &dyn Progress) {
+        /// Also who is told looks by himself now and then: a proxy may keep a stream open that leads nowhere.
+        const TOLD_LOOKS: u32 = 6;
+        /// Nor is who is told wrongly, again and again, to ask without pause.
+        const LEAST: Duration = Duration::from_secs(1);
         const STEP: Duration = Duration::from_millis(100);
-        let until = Instant::now() + super::clock::jittered(interval);
+        let began = Instant::now();
+        let mut pause = super::clock::jittered(interval);
+        if let Some((served, _)) = &self.believed {
+            match self.store.wait(served, pause * TOLD_LOOKS, progress) {
+                Ok(true) => pause = pause.min(LEAST),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%error, "nobody tells of heads; they are looked for"),
+            }
+        }
+        let until = began + pause;
         while Instant::now() < until && !progress.is_cancelled() {
             std::thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
         }

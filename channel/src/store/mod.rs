@@ -19,6 +19,7 @@ mod rebuild;
 mod snapshot;
 mod state;
 mod successor;
+mod told;
 mod upkeep;
 mod uploads;
 mod watch;

@@ -5,6 +5,7 @@ use crate::time::Time;
 use pulse_encoder::Progress;
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 /// A small file that was read whole.
 #[derive(Debug, Clone)]
@@ -59,6 +60,12 @@ pub(crate) struct Wanted<'a> {
 pub(crate) trait Place: Send + Sync {
     /// Reads a file of at most `limit` bytes; `known` is the tag of what the caller has.
     fn read_small(&self, path: &str, limit: usize, known: Option<&Tag>, fresh: bool) -> Result<Read, Error>;
+
+    /// Waits until the place tells at `events` that its head is another than `known`, at most for `limit`; whether it told.
+    fn wait(&self, events: &str, known: Option<&Tag>, limit: Duration, progress: &dyn Progress) -> Result<bool, Error> {
+        let _ = (events, known, limit, progress);
+        Ok(false)
+    }
 
     /// Appends what is missing of an object to `out`, one attempt; what came before an error is kept.
     fn download(&self, wanted: Wanted<'_>, out: &mut File, progress: &dyn Progress) -> Result<(), Error>;

@@ -3,6 +3,7 @@
 use super::clock::http_date;
 use super::error::Error;
 use super::place::{Listed, Place, Read, Small, Tag, Wanted};
+use super::told::Events;
 use futures::StreamExt as _;
 use pulse_encoder::Progress;
 use reqwest::header::{self, HeaderMap};
@@ -15,6 +16,9 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use url::Url;
+
+/// How long a listener waits before it asks whether to stop.
+const ASK: Duration = Duration::from_millis(200);
 
 pub(crate) struct Web {
     runtime: Arc<Runtime>,
@@ -98,6 +102,28 @@ impl Web {
             }
             status => {
                 Error::Store { action: "fetch", place: self.place(path), why: format!("the server answered {status}") }
+            }
+        }
+    }
+
+    async fn listen(&self, path: &str, known: Option<&Tag>, progress: &dyn Progress) -> Result<bool, Error> {
+        let known = known.and_then(|tag| tag.etag.as_deref());
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, header::HeaderValue::from_static("text/event-stream"));
+        let response = self.get(path, headers).await?;
+        if response.status() != StatusCode::OK {
+            return Err(self.refuse(path, response.status()));
+        }
+        let (mut body, mut events) = (response.bytes_stream(), Events::default());
+        loop {
+            // A short wait, so that whoever stops this is heard.
+            match timeout(ASK, body.next()).await {
+                Err(_) if progress.is_cancelled() => return Ok(false),
+                Err(_) => {}
+                Ok(None) => return Ok(false),
+                Ok(Some(Ok(piece))) if events.push(&piece, known) => return Ok(true),
+                Ok(Some(Ok(_))) => {}
+                Ok(Some(Err(error))) => return Err(self.failed("listen to", path, error)),
             }
         }
     }
@@ -192,6 +218,12 @@ fn begins_at(headers: &HeaderMap) -> Option<u64> {
 impl Place for Web {
     fn read_small(&self, path: &str, limit: usize, known: Option<&Tag>, fresh: bool) -> Result<Read, Error> {
         self.runtime.block_on(self.read(path, limit, known, fresh))
+    }
+
+    fn wait(&self, events: &str, known: Option<&Tag>, limit: Duration, progress: &dyn Progress) -> Result<bool, Error> {
+        let listening = self.listen(events, known, progress);
+        // The time is over: that is no failure.
+        self.runtime.block_on(async { timeout(limit, listening).await.unwrap_or(Ok(false)) })
     }
 
     fn download(&self, wanted: Wanted<'_>, out: &mut File, progress: &dyn Progress) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use crate::support::{Served, key, safetensors, weights};
 use pulse_channel::store::{FollowOptions, Follower};
 use pulse_encoder::Silent;
+use std::time::Duration;
 
 #[test]
 fn a_follower_joins_goes_on_and_resumes() {
@@ -24,5 +25,24 @@ fn a_follower_joins_goes_on_and_resumes() {
         assert_eq!(follower.update(&Silent).unwrap(), None);
         let file = safetensors(step);
         assert_eq!(weights(follower.file()), file[file.len() - 80_000..]);
+    }
+}
+
+#[test]
+fn a_follower_is_told_and_need_not_ask() {
+    let served = Served::new();
+    served.publish(0);
+    let folder = served.folder.path().join("followed");
+    let mut follower = Follower::open(&served.url(), key().public(), &folder, FollowOptions::default()).unwrap();
+    for step in 0..4 {
+        assert_eq!(follower.update(&Silent).unwrap().unwrap().step, step);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(300));
+                served.publish(step + 1);
+            });
+            // An hour, if nobody tells.
+            follower.wait(Duration::from_secs(3600), &Silent);
+        });
     }
 }
