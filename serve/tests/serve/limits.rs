@@ -42,9 +42,12 @@ fn a_client_that_stops_reading_is_ended() {
         assert_eq!(&first, b"HTTP/1.1 200 OK");
     }
     assert_eq!(served.get("/head.json", &[]).status, 200);
-    let mut rest = Vec::new();
-    let ended = stalled.swap_remove(0).read_to_end(&mut rest);
-    assert!(ended.is_err() || rest.len() < 64 << 20, "it was cut");
+    // Whichever made place for it was cut; the others may go on now.
+    let cut = |stream: &mut TcpStream| {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).is_err() || rest.len() < 64 << 20
+    };
+    assert!(stalled.iter_mut().filter_map(|stream| cut(stream).then_some(())).count() > 0);
 }
 
 #[test]
